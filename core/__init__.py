@@ -1,0 +1,1 @@
+"""What one question needs: coordinator, backbone, heads, agents, pool, store. Imports neither webapp nor training."""

@@ -1,0 +1,91 @@
+"""The one way to call an agent: the Protocol, whose account pays, and the plain implementation for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from core.agents.base import Agent, Delta, Done, Request
+from core.clock import Deadline
+from core.errors import AgentAmbiguous, DeadlineExceeded
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who pays for a call: caps are kept per question, per owner and day, per training run and per process."""
+
+    question: str
+    limit_usd: float
+    owner: str = ""
+    address: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The call failed and is made again after `wait_s`; text streamed so far is void (kept in `partial`)."""
+
+    error: str
+    partial: str
+    wait_s: float
+    tries: int
+    cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The end of a call that succeeded: the agent's Done, how many requests it took, what they cost together."""
+
+    done: Done
+    tries: int = 1
+    first_token_s: float | None = None
+
+
+@runtime_checkable
+class Caller(Protocol):
+    """Deadline, retries, breaker, budget and ledger around any agent."""
+
+    def stream(
+        self, agent: Agent, request: Request, *, deadline: Deadline, account: Account
+    ) -> AsyncIterator[Delta | Retry | Settled]:
+        """Stream one reply: Delta and Retry in any number, then one Settled.
+
+        Raises AgentError (with `partial`), BudgetExceeded before anything is sent, or DeadlineExceeded. Closing the
+        iterator ends the provider's work.
+        """
+        ...
+
+    def closed_to(self, agent: Agent) -> str | None:
+        """None when the agent may be called now, else why not (breaker open until …, over a cap)."""
+        ...
+
+
+class DirectCaller:
+    """No retries, no ledger: one request under the deadline. For tests and for pools of local tools."""
+
+    async def stream(
+        self, agent: Agent, request: Request, *, deadline: Deadline, account: Account
+    ) -> AsyncIterator[Delta | Retry | Settled]:
+        """See Caller.stream."""
+        started, first = deadline.left(), None
+        replies = agent.reply(request)
+        try:
+            async with asyncio.timeout(deadline.left()):
+                async for piece in replies:
+                    if isinstance(piece, Done):
+                        yield Settled(piece, first_token_s=first)
+                        return
+                    if first is None:
+                        first = started - deadline.left()
+                    yield piece
+            raise AgentAmbiguous(f"{agent.name}: the reply ended without its closing message")
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"{agent.name} did not finish in time") from error
+        finally:
+            await replies.aclose()  # type: ignore[attr-defined]  # every agent's reply is an async generator
+
+    def closed_to(self, agent: Agent) -> str | None:
+        """See Caller.closed_to."""
+        return None

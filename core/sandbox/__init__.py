@@ -1,0 +1,1 @@
+"""Run untrusted Python: bubblewrap, or landlock + seccomp, or refuse."""

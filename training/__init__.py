@@ -1,0 +1,1 @@
+"""How a head is made: tasks, graders, optimisers, evolution. Imports core, never webapp."""

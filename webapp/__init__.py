@@ -1,0 +1,1 @@
+"""The pages and HTTP routes. Imports core, never training; it shows and decides nothing."""
