@@ -19,7 +19,8 @@ class Request:
 
     `messages` is the role prompt (core/roles.py) for agents that read prose; tool agents read `transcript`
     itself. `nonce` is the random fence around other agents' text in the prompt. `seed` makes a local agent's
-    draw repeatable. `timeout_s` is the wall clock left for this call.
+    draw repeatable. `timeout_s` is the wall clock left for this call. `sample` numbers repeats of one request that
+    must be distinct draws: it is part of the key under which a reply is remembered, never sent.
     """
 
     role: Role
@@ -29,6 +30,7 @@ class Request:
     seed: int
     timeout_s: float
     max_tokens: int | None = None
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)

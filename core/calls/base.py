@@ -14,13 +14,18 @@ from core.errors import AgentAmbiguous, DeadlineExceeded
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who pays for a call: caps are kept per question, per owner and day, per training run and per process."""
+    """Who pays for a call: caps are kept per question, per owner and day, per training run and per process.
+
+    `public` marks an anonymous visitor of a server that others can reach: such a visitor gets free agents only,
+    unless the settings set money aside for visitors (`TRINITY_PUBLIC_USD_PER_DAY`).
+    """
 
     question: str
     limit_usd: float
     owner: str = ""
     address: str = ""
     run: str = ""
+    public: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,11 @@ class Caller(Protocol):
         """
         ...
 
-    def closed_to(self, agent: Agent) -> str | None:
-        """None when the agent may be called now, else why not (breaker open until …, over a cap)."""
+    def closed_to(self, agent: Agent, account: Account | None = None) -> str | None:
+        """None when the agent may be called now, else why not (breaker open until …, over a cap).
+
+        With an `account`, also whether this payer may use the agent at all.
+        """
         ...
 
 
@@ -86,6 +94,6 @@ class DirectCaller:
         finally:
             await replies.aclose()  # type: ignore[attr-defined]  # every agent's reply is an async generator
 
-    def closed_to(self, agent: Agent) -> str | None:
+    def closed_to(self, agent: Agent, account: Account | None = None) -> str | None:
         """See Caller.closed_to."""
         return None
