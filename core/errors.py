@@ -55,7 +55,7 @@ class AgentError(TrinityError):
     """A call to one agent went wrong.
 
     `partial` is the text that had arrived, `retry_after` is in seconds, `tries` counts the requests made and
-    `cost_usd` what they may have cost together (None: unknown).
+    `cost_usd` is what the last one may have cost (None: unknown); earlier ones were reported as Retry.
     """
 
     def __init__(

@@ -30,7 +30,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The call failed and is made again after `wait_s`; text streamed so far is void (kept in `partial`)."""
+    """The call failed and is made again after `wait_s`; text streamed so far is void (kept in `partial`).
+
+    `tries` counts the requests so far; `cost_usd` is what this one may have cost (None: unknown).
+    """
 
     error: str
     partial: str
@@ -41,7 +44,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The end of a call that succeeded: the agent's Done, how many requests it took, what they cost together."""
+    """The end of a call that succeeded. `done.cost_usd` is the last request's; failed ones were reported as Retry."""
 
     done: Done
     tries: int = 1
