@@ -28,6 +28,7 @@ class Rendered:
     messages: tuple[Message, ...]
     segments: tuple[str, ...]
     plain: bool = False
+    truncated: bool = False  # the context was too short: parts of the transcript were left out
 
 
 @runtime_checkable
