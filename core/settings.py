@@ -26,6 +26,7 @@ PROVIDER_KEYS: dict[str, str] = {
     "DEEPSEEK_API_KEY": "deepseek",
     "GROQ_API_KEY": "groq",
     "MISTRAL_API_KEY": "mistral",
+    "DEEPINFRA_API_KEY": "deepinfra",
     "HF_TOKEN": "huggingface",
 }
 
