@@ -1,0 +1,184 @@
+"""A team: one pool with its head, backbone and caller, assembled from the settings and ready to answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.assets import SHIPPED_CHECKPOINTS
+from core.calls.base import Account, Caller
+from core.coordinator import stoppable
+from core.errors import CheckpointInvalid
+from core.events import Event
+from core.policy import BoundHead, Policy, bind, bind_untrained
+from core.pool import Pool, load_pool
+from core.run import Run
+from core.settings import Settings
+from core.types import ROLES, Limits, Message, Role, Transcript
+
+if TYPE_CHECKING:
+    from core.backbone.base import Backbone
+    from core.checkpoint import Checkpoint
+    from core.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """What a page says about an agent. `unusable` is None, or why it cannot be called."""
+
+    name: str
+    model: str
+    roles: tuple[Role, ...]
+    unusable: str | None
+    free: bool
+
+
+class Team:
+    """Answers questions. `notes` are sentences to show wherever the team is used."""
+
+    def __init__(self, pool: Pool, policy: Policy, caller: Caller, closers: Sequence[object] = ()) -> None:
+        self.pool = pool
+        self.policy = policy
+        self.caller = caller
+        self._closers = closers
+
+    @property
+    def pool_name(self) -> str:
+        """The pool's name."""
+        return self.pool.name
+
+    @property
+    def checkpoint_name(self) -> str:
+        """The head in use."""
+        return self.policy.head.checkpoint.name
+
+    @property
+    def backbone_name(self) -> str:
+        """The model that reads."""
+        return self.policy.backbone.name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user of this team should know."""
+        return (*((self.pool.note,) if self.pool.note else ()), *self.policy.head.notes)
+
+    @property
+    def agents(self) -> tuple[AgentInfo, ...]:
+        """The members of the pool, in order."""
+        asked = Transcript("")
+        return tuple(
+            AgentInfo(a.name, a.model, tuple(r for r in ROLES if a.can_play(r, asked) is None), a.unusable(), a.free)
+            for a in self.pool.agents
+        )
+
+    def run(
+        self,
+        question: str,
+        *,
+        question_id: str,
+        history: tuple[Message, ...] = (),
+        limits: Limits = Limits(),
+        exclude: Mapping[str, str] | Sequence[str] = (),
+        account: Account | None = None,
+        stop: asyncio.Event | None = None,
+        seed: int = 0,
+    ) -> AsyncIterator[Event]:
+        """Answer one question as a stream of events (core/events.py). Raises QuestionInvalid at the first step."""
+        left_out = exclude if isinstance(exclude, Mapping) else dict.fromkeys(exclude, "left out by you")
+        if stray := set(left_out) - {agent.name for agent in self.pool.agents}:
+            raise CheckpointInvalid(f"The pool {self.pool.name} has no agent {sorted(stray)[0]!r} to leave out.")
+        run = Run(
+            id=question_id,
+            question=question,
+            policy=self.policy,
+            pool=self.pool,
+            caller=self.caller,
+            account=account or Account(question_id, limits.usd),
+            limits=limits,
+            history=history,
+            exclude=left_out,
+            seed=seed,
+        )
+        return stoppable(run, stop or asyncio.Event())
+
+    def close(self) -> None:
+        """End helper processes and threads."""
+        for closer in self._closers:
+            closer.close()  # type: ignore[attr-defined]
+
+
+def load_team(
+    settings: Settings, *, pool: str | None = None, checkpoint: str | None = None, store: Store | None = None
+) -> Team:
+    """Assemble a team: 2-4 s, blocking.
+
+    Without `store` calls are made directly (no ledger), which only pools of free agents allow.
+    Raises ConfigError subclasses, each with one clear line.
+    """
+    from core.backbone import load_backbone
+    from core.backbone.reader import BackboneReader
+
+    members = load_pool(pool or settings.pool, settings)
+    wanted = choose_checkpoint(checkpoint or settings.checkpoint, members, settings)
+    backbone = load_backbone(
+        settings.backbone, cache_dir=settings.cache_dir, device=settings.device, dtype=settings.dtype
+    )
+    head = bind_checkpoint(wanted, members, backbone)
+    adapted = with_svf(backbone, head.checkpoint)
+    reader = BackboneReader(adapted)
+    return Team(members, Policy(reader, adapted, head), make_caller(settings, store), (reader,))
+
+
+def choose_checkpoint(name: str, pool: Pool, settings: Settings) -> Checkpoint | None:
+    """The checkpoint asked for, else the one shipped for this pool, else None (no trained head)."""
+    from core.checkpoint import find_checkpoint, load_checkpoint
+
+    if name:
+        return load_checkpoint(find_checkpoint(name, settings.data_dir))
+    shipped = SHIPPED_CHECKPOINTS / f"{pool.name}.safetensors"
+    return load_checkpoint(shipped) if shipped.is_file() else None
+
+
+def bind_checkpoint(checkpoint: Checkpoint | None, pool: Pool, backbone: Backbone) -> BoundHead:
+    """Bind a head to a pool and a backbone. Without one: uniform agent choice on the shipped role rows."""
+    from core.checkpoint import load_checkpoint, uniform_checkpoint
+
+    if checkpoint is not None:
+        check_backbone(checkpoint, backbone)
+        return bind(checkpoint, pool.agents)
+    shipped = load_checkpoint(SHIPPED_CHECKPOINTS / "embedded.safetensors")
+    if shipped.weights_hash == backbone.weights_hash:
+        return bind_untrained(shipped, pool.agents)
+    return bind_untrained(uniform_checkpoint(backbone), pool.agents)
+
+
+def check_backbone(checkpoint: Checkpoint, backbone: Backbone) -> None:
+    """Refuse a head made for other weights: its numbers would mean nothing."""
+    if checkpoint.weights_hash != backbone.weights_hash:
+        raise CheckpointInvalid(
+            f"Checkpoint {checkpoint.name} was made for the backbone {checkpoint.backbone} (weights "
+            f"{checkpoint.weights_hash[:12]}), but {backbone.name} ({backbone.weights_hash[:12]}) is loaded. "
+            "Set TRINITY_BACKBONE to the former, or choose another checkpoint."
+        )
+
+
+def with_svf(backbone: Backbone, checkpoint: Checkpoint) -> Backbone:
+    """The backbone with the checkpoint's singular-value offsets applied, if it has any."""
+    if checkpoint.svf is None:
+        return backbone
+    from core.svf import adapt
+
+    return adapt(backbone, checkpoint.svf, checkpoint.svf_offsets)
+
+
+def make_caller(settings: Settings, store: Store | None) -> Caller:
+    """The caller with retries, breaker, caps and ledger; without a store the plain one."""
+    if store is None:
+        from core.calls.base import DirectCaller
+
+        return DirectCaller()
+    from core.calls.caller import LedgerCaller
+
+    return LedgerCaller(store, settings)
