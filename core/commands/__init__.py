@@ -1,0 +1,1 @@
+"""The commands of the core: ask, route, doctor, pool."""
