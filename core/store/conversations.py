@@ -1,0 +1,151 @@
+"""Conversations: begin, list, read, rename, delete, forget."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections.abc import Iterable
+
+from sqlalchemy import delete, func, or_, select, tuple_, update
+from sqlalchemy.orm import Session
+
+from core.errors import StoreError
+from core.store.database import Database
+from core.store.owners import new_id, owned_conversation, owner_hash
+from core.store.records import Conversation, Summary
+from core.store.rows import read_questions
+from core.store.tables import ConversationRow, QuestionRow, SearchRow, ShareRow
+
+TITLE_CHARS = 60
+_QUERY_CHARS = 500
+_PAGE = 200
+
+
+def fold(text: str) -> str:
+    """Text as search compares it: compatibility forms and letter case do not count."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def title_of(text: str) -> str:
+    """The title a question gives its conversation: its first 60 characters on one line."""
+    return " ".join(text[: 4 * TITLE_CHARS].split())[:TITLE_CHARS]
+
+
+class Conversations:
+    """The conversations of all owners. Every method but `purge` and `shared` sees one owner's only."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def create(self, owner: str) -> str:
+        """Begin an empty conversation and return its id. The first question gives it its title."""
+        now, mine, conversation_id = time.time(), owner_hash(owner), new_id()
+        with self._db.writing() as session:
+            session.add(
+                ConversationRow(
+                    id=conversation_id, owner_hash=mine, title="", title_folded="", created=now, updated=now
+                )
+            )
+        return conversation_id
+
+    def list(
+        self, owner: str, query: str = "", limit: int = 50, before: tuple[float, str] | None = None
+    ) -> tuple[Summary, ...]:
+        """The owner's conversations, latest first, at most 200; `before` is the `cursor` of the last one seen.
+
+        `query` must occur in the title, a question or an answer; letter case does not count. Raises StoreError when it
+        is longer than 500 characters.
+        """
+        if len(query) > _QUERY_CHARS:
+            raise StoreError(f"Search for at most {_QUERY_CHARS} characters.")
+        mine, wanted = owner_hash(owner), fold(query.strip())
+        row = ConversationRow
+        statement = select(row).where(row.owner_hash == mine, row.deleted.is_(None))
+        if wanted:
+            hits = select(SearchRow.conversation_id).where(
+                SearchRow.owner_hash == mine, SearchRow.folded.contains(wanted, autoescape=True)
+            )
+            statement = statement.where(or_(row.title_folded.contains(wanted, autoescape=True), row.id.in_(hits)))
+        if before is not None:
+            statement = statement.where(tuple_(row.updated, row.id) < before)
+        statement = statement.order_by(row.updated.desc(), row.id.desc()).limit(max(1, min(limit, _PAGE)))
+        with self._db.reading() as session:
+            rows = session.scalars(statement).all()
+            counts = _counts(session, [r.id for r in rows])
+        return tuple(Summary(r.id, r.title, r.created, r.updated, *counts.get(r.id, (0, False))) for r in rows)
+
+    def get(self, owner: str, conversation_id: str) -> Conversation:
+        """A conversation with its questions and turns. Raises NotOwner."""
+        with self._db.reading() as session:
+            return read_conversation(session, owned_conversation(session, owner, conversation_id))
+
+    def rename(self, owner: str, conversation_id: str, title: str) -> None:
+        """Give it another title, cut to 60 characters; an empty one is refused. Raises NotOwner, StoreError."""
+        short = title_of(title)
+        if not short:
+            raise StoreError("A title needs at least one character.")
+        with self._db.writing() as session:
+            row = owned_conversation(session, owner, conversation_id)
+            row.title, row.title_folded = short, fold(short)
+
+    def delete(self, owner: str, conversation_id: str) -> None:
+        """Purge its questions, turns, hidden states, feedback and shares. Raises NotOwner."""
+        with self._db.writing() as session:
+            _purge(session, [owned_conversation(session, owner, conversation_id, lock=True).id])
+
+    def delete_all(self, owner: str) -> int:
+        """Purge everything of this owner; returns how many conversations there were."""
+        mine = owner_hash(owner)
+        with self._db.writing() as session:
+            ids = session.scalars(select(ConversationRow.id).where(ConversationRow.owner_hash == mine)).all()
+            _purge(session, ids)
+        return len(ids)
+
+    def purge(self, older_than: float) -> int:
+        """Retention: purge conversations of all owners untouched since `older_than` (seconds since the epoch).
+
+        Conversations with a running question stay. Empty rows of conversations deleted before then go, too. Returns how
+        many conversations lost their text.
+        """
+        row = ConversationRow
+        running = select(QuestionRow.conversation_id).where(QuestionRow.status.is_(None))
+        with self._db.writing() as session:
+            old = select(row.id).where(row.updated < older_than, row.deleted.is_(None), row.id.not_in(running))
+            ids = session.scalars(old).all()
+            session.execute(delete(row).where(row.deleted < older_than))
+            _purge(session, ids)
+        return len(ids)
+
+
+def read_conversation(session: Session, row: ConversationRow) -> Conversation:
+    """The record of a row whose access was checked."""
+    questions = read_questions(session, QuestionRow.conversation_id == row.id)
+    return Conversation(row.id, row.title, row.created, row.updated, questions)
+
+
+def _counts(session: Session, ids: Iterable[str]) -> dict[str, tuple[int, bool]]:
+    """Conversation id -> (number of questions, one is running). Retries of one question count once."""
+    row = QuestionRow
+    unfinished = func.count() - func.count(row.status)
+    found = session.execute(
+        select(row.conversation_id, func.count(row.position.distinct()), unfinished)
+        .where(row.conversation_id.in_(ids))
+        .group_by(row.conversation_id)
+    )
+    return {conversation_id: (count, running > 0) for conversation_id, count, running in found}
+
+
+def _purge(session: Session, ids: Iterable[str]) -> None:
+    """Remove all that was said. The empty row stays: a run still going on learns that its conversation is gone."""
+    ids = list(ids)
+    for start in range(0, len(ids), 500):  # SQLite takes 32,766 parameters at most
+        some = ids[start : start + 500]
+        # Conversation before question, as every writer does: two that met head-on would be a deadlock on PostgreSQL.
+        session.execute(select(ConversationRow.id).where(ConversationRow.id.in_(some)).with_for_update()).all()
+        session.execute(delete(QuestionRow).where(QuestionRow.conversation_id.in_(some)))  # turns and more cascade
+        session.execute(delete(ShareRow).where(ShareRow.conversation_id.in_(some)))
+        session.execute(
+            update(ConversationRow)
+            .where(ConversationRow.id.in_(some))
+            .values(owner_hash="", title="", title_folded="", deleted=time.time())
+        )
