@@ -16,6 +16,7 @@ TrinityError
 ├── DeadlineExceeded          wall clock
 ├── PoolEmpty                 no agent may take this turn
 ├── SandboxUnavailable        no back end passed its self-check
+├── DataUnavailable           a data set is unreachable, gated or malformed
 ├── StoreError                the database refused
 └── NotOwner                  a conversation belongs to another browser or user
 """
@@ -124,6 +125,10 @@ class PoolEmpty(TrinityError):
 
 class SandboxUnavailable(TrinityError):
     """No sandbox back end passed its self-check; code is not run."""
+
+
+class DataUnavailable(TrinityError):
+    """A data set cannot be had; the message names it and the way to get it. Never replaced by other data."""
 
 
 class StoreError(TrinityError):
