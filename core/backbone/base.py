@@ -20,8 +20,8 @@ class Rendered:
     message, in order: the question, then one block per turn. The backbone closes the message with its own chat
     template (generation prompt on, thinking off), so that the read token is a constant slot. Segments are
     tokenised one by one: a transcript that grows by a turn grows by whole tokens at the end, and chunk
-    boundaries are turn boundaries. `plain` protocols (`fixture`) bypass the chat template: segments are joined as they are.
-    All text is already neutralised (core/transcript.py).
+    boundaries are turn boundaries. `plain` protocols (`fixture`) bypass the chat template: segments are joined as
+    they are. All text is already neutralised (core/transcript.py).
     """
 
     protocol: str
