@@ -104,7 +104,7 @@ class Entry:
     @property
     def nbytes(self) -> int:
         """Bytes of the memory and of the states."""
-        return self.store.nbytes + sum(state.nbytes for state in self.states)
+        return int(self.store.nbytes) + sum(int(state.nbytes) for state in self.states)
 
     def add(self, key: bytes, state: Tensor) -> None:
         """Note a chunk that was just appended to the store."""
