@@ -116,7 +116,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}). Make it a readable UTF-8 text file.") from error
