@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Option]] = {
     "projected": {"directions": 8, "constant": True},
 }
 _MOST = {"hidden_size": 65_536, "n_agents": 1_000}
-_MOST_PARAMETERS = 20_000_000
+_MOST_PARAMETERS = 1_000_000
 
 
 @dataclass(frozen=True)
