@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ class _Ending:
     note: str = ""
 
 
-async def coordinate(run: Run) -> AsyncIterator[Event]:
+async def coordinate(run: Run) -> AsyncGenerator[Event, None]:
     """The K-turn loop. Cancelling it closes the provider's stream; `stoppable` turns that into a clean ending."""
     question = check_question(run.question)
     transcript = Transcript(question, history=run.history)
@@ -84,7 +84,7 @@ async def coordinate(run: Run) -> AsyncIterator[Event]:
         raise cancelled
 
 
-async def stoppable(run: Run, stop: asyncio.Event) -> AsyncIterator[Event]:
+async def stoppable(run: Run, stop: asyncio.Event) -> AsyncGenerator[Event, None]:
     """`coordinate`, ended by `stop`: the running call is cancelled, its text kept, and Finished(stopped) comes last.
 
     The loop runs in one task of its own, so that time-outs inside it see one task and closing this iterator

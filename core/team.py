@@ -146,22 +146,12 @@ def bind_checkpoint(checkpoint: Checkpoint | None, pool: Pool, backbone: Backbon
     from core.checkpoint import load_checkpoint, uniform_checkpoint
 
     if checkpoint is not None:
-        check_backbone(checkpoint, backbone)
+        checkpoint.check_backbone(backbone)
         return bind(checkpoint, pool.agents)
     shipped = load_checkpoint(SHIPPED_CHECKPOINTS / "embedded.safetensors")
     if shipped.weights_hash == backbone.weights_hash:
         return bind_untrained(shipped, pool.agents)
     return bind_untrained(uniform_checkpoint(backbone), pool.agents)
-
-
-def check_backbone(checkpoint: Checkpoint, backbone: Backbone) -> None:
-    """Refuse a head made for other weights: its numbers would mean nothing."""
-    if checkpoint.weights_hash != backbone.weights_hash:
-        raise CheckpointInvalid(
-            f"Checkpoint {checkpoint.name} was made for the backbone {checkpoint.backbone} (weights "
-            f"{checkpoint.weights_hash[:12]}), but {backbone.name} ({backbone.weights_hash[:12]}) is loaded. "
-            "Set TRINITY_BACKBONE to the former, or choose another checkpoint."
-        )
 
 
 def with_svf(backbone: Backbone, checkpoint: Checkpoint) -> Backbone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ class TurnPlayer:
         self.too_dear: dict[str, str] = {}
         self.turn: Turn | None = None  # the turn as far as it is spoken
 
-    async def play(self) -> AsyncIterator[Event]:
+    async def play(self) -> AsyncGenerator[Event, None]:
         """Decide and call until an agent has spoken.
 
         Raises PoolEmpty when nobody can, BudgetExceeded when only agents that cost too much are left, and
@@ -89,7 +89,7 @@ class TurnPlayer:
         except TimeoutError as error:
             raise DeadlineExceeded("The coordinator model did not decide in time") from error
 
-    async def _call(self, agent: Agent, decision: Decision) -> AsyncIterator[Event]:
+    async def _call(self, agent: Agent, decision: Decision) -> AsyncGenerator[Event, None]:
         run, started = self.run, time.perf_counter()
         nonce = self._derive("nonce")
         messages = prompt(decision.role, self.transcript, nonce, agent.prompt_style)

@@ -68,11 +68,12 @@ def add_team_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _ask(settings: Settings, question: str, limits: Limits, args: argparse.Namespace) -> Trace:
+    from core.store import open_store
     from core.team import load_team
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
-    store = await asyncio.to_thread(_open_store, settings)
+    store = await asyncio.to_thread(open_store, settings.url)
     team: Team = await asyncio.to_thread(load_team, settings, pool=args.pool, checkpoint=args.checkpoint, store=store)
     try:
         events = team.run(
@@ -92,12 +93,6 @@ async def _ask(settings: Settings, question: str, limits: Limits, args: argparse
     finally:
         team.close()
     raise AssertionError("a run ends with Finished or Failed")
-
-
-def _open_store(settings: Settings) -> object:
-    from core.store import open_store
-
-    return open_store(settings.url)
 
 
 class _Printer:
