@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from threading import Event
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from core.sandbox.process import Process
 
 
 class Outcome(StrEnum):
@@ -58,6 +62,17 @@ class ProbeReport:
     backend: str | None  # None: refused, code is not run
     guarantees: tuple[Guarantee, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)  # back end -> why it cannot be used
+    weaker: tuple[str, ...] = ()  # what the back end in use cannot guarantee, in plain sentences
+
+    @property
+    def attacks_total(self) -> int:
+        """How many attacks were tried."""
+        return len(self.guarantees)
+
+    @property
+    def attacks_blocked(self) -> int:
+        """How many of them were blocked."""
+        return sum(row.blocked for row in self.guarantees)
 
 
 @runtime_checkable
@@ -66,6 +81,22 @@ class Sandbox(Protocol):
 
     name: str
 
-    def run(self, program: str, stdin: str = "", limits: SandboxLimits = SandboxLimits()) -> ExecResult:
-        """Run `program` (Python source) with `stdin`. Never raises for anything the program does."""
+    @property
+    def weaker(self) -> tuple[str, ...]:
+        """What this back end cannot guarantee, in plain sentences."""
+        ...
+
+    def run(
+        self, program: str, stdin: str = "", limits: SandboxLimits = SandboxLimits(), *, stop: Event | None = None
+    ) -> ExecResult:
+        """Run `program` (Python source) with `stdin`. Never raises for anything the program does.
+
+        Setting `stop` from another thread kills the program within about 20 ms (outcome `sandbox_error`).
+        """
+        ...
+
+    def start(
+        self, program: str, limits: SandboxLimits, *, channel: bool = False, stop: Event | None = None
+    ) -> Process:
+        """Start a program that is talked to (core/sandbox/calls.py). The caller ends it and holds its place."""
         ...
