@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.agents.base import Agent
+from core.agents.kinds import FACTORIES
 from core.calls.base import Caller
 from core.errors import PoolInvalid
 from core.settings import Settings
@@ -111,11 +112,10 @@ def _build_agent(entry: Any, earlier: Sequence[Agent], settings: Settings, where
     options = {str(key): value for key, value in entry.items()}
     name, kind = _name(options, where), options.pop("kind", None)
     options.pop("name")
-    factories = _factories()
-    if kind not in factories:
-        raise PoolInvalid(f"{where}: kind {kind!r} is not known; there are {', '.join(factories)}.")
+    if kind not in FACTORIES:
+        raise PoolInvalid(f"{where}: kind {kind!r} is not known; there are {', '.join(FACTORIES)}.")
     try:
-        return factories[kind](name, options, earlier, settings)
+        return FACTORIES[kind](name, options, earlier, settings)
     except (TypeError, ValueError, KeyError) as error:
         raise PoolInvalid(f"{where} ({name}): {error}") from error
 
@@ -125,12 +125,3 @@ def _name(data: Mapping[str, Any], where: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise PoolInvalid(f"{where}: `name` must be lower-case letters, digits, dots and dashes; it is {name!r}.")
     return name
-
-
-Factory = Callable[[str, dict[str, Any], Sequence[Agent], Settings], Agent]
-
-
-def _factories() -> dict[str, Factory]:
-    from core.agents.kinds import FACTORIES
-
-    return FACTORIES
