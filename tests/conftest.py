@@ -1,4 +1,4 @@
-"""What every test starts from: an environment without the machine's own settings, and counted skips for missing tools."""
+"""What every test starts from: a clean environment, and counted skips for missing tools."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ from core.runtime import prepare_environment
 from core.settings import PROVIDER_KEYS, default_cache_dir
 
 prepare_environment()
+_IN_CI = bool(os.environ.get("TRINITY_CI") or os.environ.get("CI"))
 _CACHE = Path(os.environ.get("TRINITY_CACHE_DIR") or default_cache_dir())
 
 
@@ -45,6 +46,6 @@ def need_tool(*names: str) -> str:
 
 def missing(what: str) -> None:
     """Skip for want of `what`, or fail where everything must be there."""
-    if os.environ.get("TRINITY_CI") or os.environ.get("CI"):
+    if _IN_CI:
         pytest.fail(f"{what} is missing")
     pytest.skip(f"{what} is missing")
