@@ -1,4 +1,4 @@
-"""The database: conversations, questions, turns, shares, feedback, checkpoints, pools.
+"""The database: conversations, questions, turns, shares, feedback, checkpoints, pools, and the ledger of calls.
 
 `open_store(url)` brings the schema up to date and returns a `Store`. Everything is synchronous: call it through
 `asyncio.to_thread` from the event loop. SQLite by default, PostgreSQL by URL.
@@ -13,11 +13,14 @@ from core.store.checkpoints import Checkpoints
 from core.store.conversations import Conversations
 from core.store.database import Database, connect
 from core.store.feedback import FeedbackBook
+from core.store.ledger import Ledger
 from core.store.owners import new_id, new_token, owner_hash
 from core.store.pools import Pools
 from core.store.questions import Questions
+from core.store.replies import Replies
 from core.store.schema import upgrade
 from core.store.shares import Shares
+from core.store.spend import SpendBook
 
 __all__ = ["Store", "new_id", "new_token", "open_store", "owner_hash"]
 
@@ -34,6 +37,9 @@ class Store:
     feedback: FeedbackBook
     checkpoints: Checkpoints
     pools: Pools
+    ledger: Ledger
+    replies: Replies
+    spend: SpendBook
 
     @property
     def label(self) -> str:
@@ -41,7 +47,8 @@ class Store:
         return self.database.label
 
     def close(self) -> None:
-        """Close every connection."""
+        """Write what the ledger still holds and close every connection."""
+        self.ledger.flush()
         self.database.engine.dispose()
 
     def __enter__(self) -> Store:
@@ -76,4 +83,7 @@ def open_store(url: str) -> Store:
         FeedbackBook(database),
         Checkpoints(database),
         Pools(database),
+        Ledger(database),
+        Replies(database),
+        SpendBook(database),
     )

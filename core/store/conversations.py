@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from core.errors import StoreError
 from core.store.database import Database
+from core.store.ledger_tables import ReplyRow
 from core.store.owners import new_id, owned_conversation, owner_hash
 from core.store.records import Conversation, Summary
 from core.store.rows import read_questions
@@ -142,6 +143,8 @@ def _purge(session: Session, ids: Iterable[str]) -> None:
         some = ids[start : start + 500]
         # Conversation before question, as every writer does: two that met head-on would be a deadlock on PostgreSQL.
         session.execute(select(ConversationRow.id).where(ConversationRow.id.in_(some)).with_for_update()).all()
+        questions = select(QuestionRow.id).where(QuestionRow.conversation_id.in_(some))
+        session.execute(delete(ReplyRow).where(ReplyRow.question.in_(questions)))  # what a cache holds is text, too
         session.execute(delete(QuestionRow).where(QuestionRow.conversation_id.in_(some)))  # turns and more cascade
         session.execute(delete(ShareRow).where(ShareRow.conversation_id.in_(some)))
         session.execute(
