@@ -206,7 +206,8 @@ def _report_lines(report: FixtureReport) -> list[str]:
         role = f"{r.role}" if r.role == r.expected_role else f"{r.role} not {r.expected_role}"
         lines.append(f"{r.id:<32} {agent:>9} {role:>8} {r.agent_margin:>13.3f} {r.role_margin:>12.3f}  {r.tokens}")
     lines.append(
-        f"{data['agreeing']} of {data['cases']} agree (agents {data['agents_agreeing']}, roles {data['roles_agreeing']}); "
+        f"{data['agreeing']} of {data['cases']} agree (agents {data['agents_agreeing']}, "
+        f"roles {data['roles_agreeing']}); "
         f"smallest margins {data['smallest_agent_margin']:.3f} and {data['smallest_role_margin']:.3f}"
     )
     if data["largest_logit_difference"] is not None:

@@ -134,9 +134,9 @@ class Checkpoint:
 
     def check_backbone(self, backbone: Backbone) -> None:
         """Raise CheckpointInvalid unless this head was made for these weights (or, without a hash, this name)."""
-        mine, theirs = (
-            (self.weights_hash, backbone.weights_hash) if self.weights_hash else (self.backbone, backbone.name)
-        )
+        mine, theirs = self.weights_hash, backbone.weights_hash
+        if not mine:
+            mine, theirs = _last_part(self.backbone), _last_part(backbone.name)
         if mine != theirs:
             raise CheckpointInvalid(
                 f"Checkpoint {self.name} was made for the backbone {self.backbone} ({mine[:40]}), but {backbone.name} "
