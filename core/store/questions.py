@@ -18,7 +18,8 @@ from core.store.records import HiddenPoint, Question
 from core.store.rows import read_questions, read_turns
 from core.store.runner import is_alive, on_this_host, this_runner
 from core.store.tables import ConversationRow, QuestionRow, SearchRow, TurnRow
-from core.types import Attempt, Limits, Message, Reason, Status, Trace, Transcript, Turn, Usage
+from core.tally import Tally
+from core.types import Limits, Message, Reason, Status, Trace, Transcript, Turn
 
 INTERRUPTED = "The program stopped while this question ran. Press Retry to ask it again."
 # Another machine's run counts as dead this long after its own time limit.
@@ -215,8 +216,11 @@ def _cut_trace(session: Session, row: QuestionRow) -> Trace:
     """What is known of a run that a crash ended, from the turns it had committed."""
     turns = tuple(read_turns(session, TurnRow.question_id == row.id).get(row.id, ()))
     last = session.scalar(select(func.max(TurnRow.created)).where(TurnRow.question_id == row.id))
-    calls: list[Turn | Attempt] = [*turns, *(attempt for turn in turns for attempt in turn.failed)]
-    costs = [call.cost_usd for call in calls]
+    tally = Tally()
+    for turn in turns:
+        tally.add(turn)
+        for attempt in turn.failed:
+            tally.add(attempt)
     return Trace(
         id=row.id,
         question=row.text,
@@ -226,8 +230,8 @@ def _cut_trace(session: Session, row: QuestionRow) -> Trace:
         status=Status.STOPPED,
         reason=Reason.INTERRUPTED,
         note=INTERRUPTED,
-        usage=sum((call.usage for call in calls), Usage()),
-        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        usage=tally.usage,
+        cost_usd=tally.cost_usd,
         elapsed_s=(last or row.created) - row.created,
         checkpoint=row.checkpoint,
         backbone=row.backbone,

@@ -57,11 +57,13 @@ def upgrade(database: Database, target: str | None = None) -> str:
         _drop_old_copies(database.file, COPY_DAYS)
     if found == target:
         return target
-    if found is not None and database.file is not None:
-        _copy(database.file, found)
     with database.migrating() as connection:
         found = current(connection)  # again, under the lock: another process may have been faster
         _refuse_newer(found, known, database.label)
+        if found == target:
+            return target
+        if found is not None and database.file is not None:
+            _copy(database.file, found)
         config = alembic_config()
         config.attributes["connection"] = connection
         command.upgrade(config, target)
@@ -94,11 +96,14 @@ def _copies(file: Path) -> list[Path]:
 
 
 def _copy(file: Path, revision: str) -> None:
-    """Copy the file as it is now beside itself; one copy is kept."""
+    """Copy the file beside itself; one copy is kept. Called under the migration's lock, before anything is changed.
+
+    VACUUM cannot run inside a transaction, so a second connection does it: it reads what is committed.
+    """
     final = file.with_name(f"{file.name}.before-{int(time.time())}-{revision}")
-    part = final.with_name(final.name + ".part")
+    part = file.with_name(f"{file.name}.before.part")
     try:
-        part.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)  # left by a start that was killed
         part.touch(mode=0o600)
         connection = sqlite3.connect(file, timeout=60)
         try:
