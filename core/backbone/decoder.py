@@ -2,124 +2,87 @@
 
 Why not call transformers here: importing one of its models takes 2.4 s on top of torch's 1.0 s (2 cores), which alone
 breaks the start-up budget; and the coordinator needs less than a general forward: no LM head, the last layer at one
-position only, key-value memory that is extended in place, and layers below the adapted one shared by a population.
-Other architectures go through `core.backbone.transformers_engine`. tests/contract/test_backbone.py holds both to the
-same results, and tests/integration compares this file with transformers on the real model.
+position only, key-value memory that is extended in place, packed matrices, and layers below the adapted one shared by
+a population. Other architectures go through `core.backbone.transformers_engine`; tests hold both to the same results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.backbone.kv import KeyValues
+from core.backbone.linear import Linear
+from core.backbone.shape import Shape
 
 if TYPE_CHECKING:
     import torch
 
     Tensor = torch.Tensor
+    Rotary = tuple[Tensor, Tensor]
 
 # Rows evaluated at once. Longer chunks are cut into blocks of this length, counted from the chunk's own start, so
 # that the cut depends on nothing but the chunk; it bounds activations and the attention mask (512 x 30,000 x 4 B).
 BLOCK = 512
 
-_KNOWN = ("llama", "qwen2", "qwen3")
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the forward pass must know of a model's config.json."""
-
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    epsilon: float
-    rope_theta: float
-    context_length: int
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Shape:
-        """Read a config.json, old (`rope_theta`) or new (`rope_parameters`)."""
-        heads = int(config["num_attention_heads"])
-        rope = config.get("rope_parameters") or {}
-        return cls(
-            hidden=int(config["hidden_size"]),
-            layers=int(config["num_hidden_layers"]),
-            heads=heads,
-            kv_heads=int(config.get("num_key_value_heads") or heads),
-            head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
-            epsilon=float(config.get("rms_norm_eps", 1e-6)),
-            rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10_000.0),
-            context_length=int(config.get("max_position_embeddings") or 2_048),
-        )
-
-
-def unsupported(config: Mapping[str, Any]) -> str | None:
-    """None when this file can run the model, else the first reason why not."""
-    kind = config.get("model_type")
-    if kind not in _KNOWN:
-        return f"model type {kind}"
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if rope.get("rope_type", rope.get("type", "default")) != "default":
-        return "scaled rotary positions"
-    if config.get("use_sliding_window") or "sliding_attention" in (config.get("layer_types") or ()):
-        return "sliding-window layers"
-    if config.get("hidden_act", "silu") != "silu":
-        return f"activation {config['hidden_act']}"
-    if float(rope.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0) != 1.0:
-        return "partial rotary positions"
-    return None
-
 
 class Decoder:
-    """Weights and forward pass of layers `0 … depth-1`.
+    """Weights and forward pass of layers `0 … depth-1`. Made by `build_decoder`.
 
     Args:
         shape: dimensions.
-        weights: tensors by `state_dict` name without the `model.` prefix, e.g. `layers.3.self_attn.q_proj.weight`.
+        vectors: the token table, norms: tensors by `state_dict` name without the `model.` prefix.
+        linears: matrices by layer and place: `3.qkv` (in the last layer `q` and `kv`), `3.o`, `3.gate_up`, `3.down`.
         depth: how many layers to run; all of them when None. A decoder of fewer layers is a trunk: it returns the
             residual stream of the rows instead of a normalised state.
     """
 
     caches = True
 
-    def __init__(self, shape: Shape, weights: Mapping[str, Tensor], depth: int | None = None) -> None:
+    def __init__(
+        self, shape: Shape, vectors: Mapping[str, Tensor], linears: Mapping[str, Linear], depth: int | None = None
+    ) -> None:
         self.shape = shape
-        self.weights = dict(weights)
+        self.vectors = vectors
+        self.linears = linears
         self.depth = shape.layers if depth is None else depth
         self.hidden_size = shape.hidden
         self.context_length = shape.context_length
-        self._table: tuple[Tensor, Tensor] | None = None
+        self._table: Rotary | None = None
 
     @property
     def embedding(self) -> Tensor:
         """The token table [vocabulary, hidden]."""
-        return self.weights["embed_tokens.weight"]
+        return self.vectors["embed_tokens.weight"]
 
-    def check(self) -> None:
-        """Raise KeyError or ValueError when a matrix is absent or does not fit the shape."""
-        shape = self.shape
-        query, pair = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        wanted = {"self_attn.q_proj": query, "self_attn.k_proj": pair, "self_attn.v_proj": pair}
-        for index in range(self.depth):
-            for name, rows in wanted.items():
-                size = tuple(self.weights[f"layers.{index}.{name}.weight"].shape)
-                if size != (rows, shape.hidden):
-                    raise ValueError(f"layers.{index}.{name} is {size}, config.json says {(rows, shape.hidden)}")
-            for name in ("self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"):
-                _ = self.weights[f"layers.{index}.{name}.weight"]
-        _ = self.weights["norm.weight"]
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all weights."""
+        return sum(v.nbytes for v in self.vectors.values()) + sum(m.nbytes for m in self.linears.values())
+
+    def matrix(self, name: str) -> Tensor:
+        """A copy of one weight by its full name, e.g. `layers.3.mlp.up_proj.weight`. Raises KeyError."""
+        if name in self.vectors:
+            return self.vectors[name].clone()
+        bare = name.removesuffix(".weight")
+        for linear in self.linears.values():
+            if bare in linear.names:
+                return linear.dense(bare)
+        raise KeyError(name)
 
     def with_weights(self, changed: Mapping[str, Tensor]) -> Decoder:
-        """The same model with some matrices replaced; this one is left as it is."""
-        return Decoder(self.shape, {**self.weights, **changed}, self.depth)
+        """The same model with some matrices replaced, sharing all others; this one is left as it is."""
+        known = {f"{bare}.weight" for linear in self.linears.values() for bare in linear.names} | set(self.vectors)
+        if unknown := set(changed) - known:
+            raise KeyError(", ".join(sorted(unknown)))
+        bare = {name.removesuffix(".weight"): tensor for name, tensor in changed.items()}
+        linears = {place: linear.replaced(bare) for place, linear in self.linears.items()}
+        vectors = {name: changed.get(name, vector) for name, vector in self.vectors.items()}
+        return Decoder(self.shape, vectors, linears, self.depth)
 
     def trunk(self, depth: int) -> Decoder:
         """The first `depth` layers, sharing these weights."""
-        return Decoder(self.shape, self.weights, depth)
+        return Decoder(self.shape, self.vectors, self.linears, depth)
 
     def new_store(self, capacity: int, rows: int = 1) -> KeyValues:
         """Empty key-value memory for `capacity` tokens of `rows` transcripts of equal length."""
@@ -160,84 +123,84 @@ class Decoder:
 
         past, count = store.length, ids.shape[1]
         x = functional.embedding(ids, self.embedding)
-        cosine, sine = self._rotary(past, past + count)
-        mask = self._mask(past, count)
+        rotary, mask = self.rotary(past, past + count), self.mask(past, count)
         for index in range(self.depth):
-            narrow = index == self.shape.layers - 1
-            x = self.layer(index, x, (cosine, sine), mask, store, last_row_only=narrow)
+            last = index == self.shape.layers - 1
+            x = self.last_layer(index, x, rotary, store) if last else self.layer(index, x, rotary, mask, store)
         if store.tap is not None:
             store.tap[:, past : past + count] = x
         store.length = past + count
         if not reads:
             return x[:, :0]
-        return x[:, -reads:] if self.depth < self.shape.layers else self.final_norm(x[:, -1])
+        # A copy: what is read must not keep the whole block alive.
+        return x[:, -reads:].clone() if self.depth < self.shape.layers else self.final_norm(x[:, -1])
 
-    def layer(
-        self,
-        index: int,
-        x: Tensor,
-        rotary: tuple[Tensor, Tensor],
-        mask: Tensor | None,
-        store: KeyValues,
-        *,
-        last_row_only: bool = False,
-    ) -> Tensor:
-        """One decoder layer on `x` [rows, n, hidden], writing its keys and values behind `store.length`.
+    def layer(self, index: int, x: Tensor, rotary: Rotary, mask: Tensor | None, store: KeyValues) -> Tensor:
+        """One decoder layer on `x` [rows, n, hidden], writing its keys and values behind `store.length`."""
+        import torch
 
-        With `last_row_only` keys and values of all rows are stored, and only the last row goes on: nobody reads the
-        others behind the last layer.
-        """
+        shape, past, stop = self.shape, store.length, store.length + x.shape[1]
+        widths = [heads * shape.head_dim for heads in (shape.heads, shape.kv_heads, shape.kv_heads)]
+        normed = self.norm(x, f"layers.{index}.input_layernorm.weight")
+        query, keys, values = torch.split(self.linears[f"{index}.qkv"](normed), widths, -1)
+        self._remember(index, keys, values, rotary, store)
+        query = rotate(self.heads(query, f"layers.{index}.self_attn.q_norm.weight"), *rotary)
+        mixed = self.attend(query, *store.read(index, stop), mask, causal=past == 0 and x.shape[1] > 1)
+        return self._rest(index, x, mixed)
+
+    def last_layer(self, index: int, x: Tensor, rotary: Rotary, store: KeyValues) -> Tensor:
+        """The last decoder layer: keys and values of all rows, but only the last row goes on; nobody reads others."""
+        import torch
+
+        stop, width = store.length + x.shape[1], self.shape.kv_heads * self.shape.head_dim
+        normed = self.norm(x, f"layers.{index}.input_layernorm.weight")
+        keys, values = torch.split(self.linears[f"{index}.kv"](normed), width, -1)
+        self._remember(index, keys, values, rotary, store)
+        query = self.heads(self.linears[f"{index}.q"](normed[:, -1:]), f"layers.{index}.self_attn.q_norm.weight")
+        query = rotate(query, rotary[0][-1:], rotary[1][-1:])
+        return self._rest(index, x[:, -1:], self.attend(query, *store.read(index, stop), None, causal=False))
+
+    def _remember(self, index: int, keys: Tensor, values: Tensor, rotary: Rotary, store: KeyValues) -> None:
+        heads = self.heads(keys, f"layers.{index}.self_attn.k_norm.weight")
+        store.write(index, 0, rotate(heads, *rotary), store.length)
+        store.write(index, 1, self.heads(values), store.length)
+
+    def _rest(self, index: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """What follows attention in a layer: output projection and the gated MLP, each added to the stream."""
         from torch.nn import functional
 
-        normed = self._norm(x, f"layers.{index}.input_layernorm.weight")
-        prefix, past, count = f"layers.{index}.self_attn.", store.length, x.shape[1]
-        keys = self._heads(normed, prefix + "k_proj", prefix + "k_norm")
-        store.write(index, 0, _rotate(keys, *rotary), past)
-        store.write(index, 1, self._heads(normed, prefix + "v_proj"), past)
-        if last_row_only:
-            x, normed, mask = x[:, -1:], normed[:, -1:], None
-            rotary = (rotary[0][-1:], rotary[1][-1:])
-        query = _rotate(self._heads(normed, prefix + "q_proj", prefix + "q_norm"), *rotary)
-        seen_keys, seen_values = store.read(index, past + count)
-        mixed = functional.scaled_dot_product_attention(
-            query,
-            seen_keys,
-            seen_values,
-            attn_mask=mask,
-            is_causal=mask is None and count > 1 and not last_row_only,
-            enable_gqa=self.shape.heads != self.shape.kv_heads,
+        x = x + self.linears[f"{index}.o"](mixed.transpose(1, 2).flatten(2))
+        normed = self.norm(x, f"layers.{index}.post_attention_layernorm.weight")
+        gate, up = self.linears[f"{index}.gate_up"](normed).chunk(2, -1)
+        return x + self.linears[f"{index}.down"](functional.silu(gate).mul_(up))
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """Scaled dot-product attention over [rows, heads, n, head_dim], groups of heads sharing keys."""
+        from torch.nn import functional
+
+        return functional.scaled_dot_product_attention(
+            query, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=self.shape.heads != self.shape.kv_heads
         )
-        x = x + self.linear(mixed.transpose(1, 2).flatten(2), prefix + "o_proj")
-        normed = self._norm(x, f"layers.{index}.post_attention_layernorm.weight")
-        prefix = f"layers.{index}.mlp."
-        gated = functional.silu(self.linear(normed, prefix + "gate_proj"), inplace=True)
-        return x + self.linear(gated.mul_(self.linear(normed, prefix + "up_proj")), prefix + "down_proj")
-
-    def linear(self, x: Tensor, name: str) -> Tensor:
-        """`x` times the named matrix, plus its bias if it has one."""
-        from torch.nn import functional
-
-        return functional.linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
 
     def final_norm(self, x: Tensor) -> Tensor:
         """The norm behind the last layer."""
-        return self._norm(x, "norm.weight")
+        return self.norm(x, "norm.weight")
 
-    def _norm(self, x: Tensor, name: str) -> Tensor:
+    def norm(self, x: Tensor, name: str) -> Tensor:
+        """Root-mean-square norm with the named weight."""
         from torch.nn import functional
 
-        weight = self.weights[name]
+        weight = self.vectors[name]
         return functional.rms_norm(x, (weight.shape[0],), weight, self.shape.epsilon)
 
-    def _heads(self, x: Tensor, projection: str, norm: str = "") -> Tensor:
-        """Project to [rows, heads, n, head_dim], with the per-head norm of Qwen3 where there is one."""
-        flat = self.linear(x, projection)
-        split = flat.view(*flat.shape[:-1], -1, self.shape.head_dim)
-        if f"{norm}.weight" in self.weights:
-            split = self._norm(split, f"{norm}.weight")
+    def heads(self, x: Tensor, norm: str = "") -> Tensor:
+        """[rows, n, heads * head_dim] -> [rows, heads, n, head_dim], with Qwen3's per-head norm if there is one."""
+        split = x.reshape(*x.shape[:-1], -1, self.shape.head_dim)
+        if norm in self.vectors:
+            split = self.norm(split, norm)
         return split.transpose(1, 2)
 
-    def _rotary(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+    def rotary(self, start: int, stop: int) -> Rotary:
         """Cosine and signed sine [n, head_dim] of positions start … stop-1, computed in float32 (RoPE)."""
         import torch
 
@@ -248,23 +211,19 @@ class Decoder:
             places = torch.arange(max(stop, 2_048), device=device).float()
             angles = torch.outer(places, inverse).repeat(1, 2)
             sine = angles.sin()
-            sine[:, :half].neg_()  # the sign of rotate_half, folded into the table
-            dtype = self.embedding.dtype
-            self._table = (angles.cos().to(dtype), sine.to(dtype))
+            sine[:, :half].neg_()  # the sign of "rotate half", folded into the table
+            self._table = (angles.cos().to(self.embedding.dtype), sine.to(self.embedding.dtype))
         return self._table[0][start:stop], self._table[1][start:stop]
 
-    def _mask(self, past: int, count: int) -> Tensor | None:
+    def mask(self, past: int, count: int) -> Tensor | None:
         """Additive mask [count, past + count]: all of the past, the block causally. None where a flag says the same."""
-        import torch
-
         if past == 0 or count == 1:
             return None
-        table = self.embedding
-        mask = torch.zeros((count, past + count), dtype=table.dtype, device=table.device)
+        mask = self.embedding.new_zeros((count, past + count))
         mask[:, past:].fill_(float("-inf")).triu_(1)
         return mask
 
 
-def _rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary position embedding: halves swapped, times the signed sine."""
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotary position embedding: `x` times the cosine plus its swapped halves times the signed sine."""
     return (x * cosine).addcmul_(x.roll(x.shape[-1] // 2, -1), sine)

@@ -157,7 +157,7 @@ class HuggingFaceBackbone:
                 f"{self.name} gave a hidden state that is not finite (NaN or infinity) at token {token.index}. "
                 "Check the weights, or use dtype float32."
             )
-        return HiddenState(values, token, self.name, rendered.protocol, self.dtype)
+        return HiddenState(values, token, self.name, rendered.protocol, self.dtype, rendered.truncated)
 
 
 def all_finite(values: Any) -> bool:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.backbone import install, shapes
-from core.backbone.decoder import Decoder, Shape, unsupported
+from core.backbone.build import build_decoder
 from core.backbone.huggingface import Engine, HuggingFaceBackbone, Identity
 from core.backbone.kv import DEFAULT_CACHE_BYTES
+from core.backbone.shape import Shape, unsupported
 from core.backbone.text import load_text
 from core.backbone.weights import read_config, read_weights, weight_files, weights_hash
 from core.errors import BackboneMissing, ConfigError
@@ -70,11 +71,9 @@ def load_engine(folder: Path, dtype: torch.dtype, device: str) -> Engine:
 
         return TransformersEngine.load(folder, dtype, device)
     try:
-        engine = Decoder(Shape.of(config), read_weights(folder, dtype, device))
-        engine.check()
+        return build_decoder(Shape.of(config), read_weights(folder, dtype, device))
     except (KeyError, ValueError, TypeError) as error:
         raise ConfigError(f"{folder}: config.json and weights do not fit ({error}). Fetch the model again.") from error
-    return engine
 
 
 def _folder(name: str, cache_dir: Path) -> Path:

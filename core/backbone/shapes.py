@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from core.backbone.decoder import Decoder, Shape
+from core.backbone.build import build_decoder
+from core.backbone.decoder import Decoder
+from core.backbone.shape import Shape
 from core.backbone.text import ChatText
 from core.errors import ConfigError
 
@@ -66,40 +68,31 @@ def shape_config(name: str) -> dict[str, Any]:
     return dict(SHAPES[name])
 
 
-def matrices(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Name and shape of every weight of a Qwen3-like model, in `state_dict` order."""
-    shape, inner = Shape.of(config), int(config["intermediate_size"])
-    query, pair = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    yield "embed_tokens.weight", (int(config["vocab_size"]), shape.hidden)
+def random_weights(config: dict[str, Any], dtype: torch.dtype, seed: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
+    """Seeded normal matrices and norms of ones by name, in `state_dict` order of a Qwen3-like model (on the CPU)."""
+    import torch
+
+    shape = Shape.of(config)
+    generator = torch.Generator().manual_seed(seed)
+
+    def matrix(rows: int, columns: int) -> torch.Tensor:
+        return torch.empty(rows, columns).normal_(0.0, _SPREAD, generator=generator).to(dtype)
+
+    yield "embed_tokens.weight", matrix(int(config["vocab_size"]), shape.hidden)
     for index in range(shape.layers):
-        layer = f"layers.{index}."
-        yield f"{layer}self_attn.q_proj.weight", (query, shape.hidden)
-        yield f"{layer}self_attn.k_proj.weight", (pair, shape.hidden)
-        yield f"{layer}self_attn.v_proj.weight", (pair, shape.hidden)
-        yield f"{layer}self_attn.o_proj.weight", (shape.hidden, query)
-        yield f"{layer}self_attn.q_norm.weight", (shape.head_dim,)
-        yield f"{layer}self_attn.k_norm.weight", (shape.head_dim,)
-        yield f"{layer}mlp.gate_proj.weight", (inner, shape.hidden)
-        yield f"{layer}mlp.up_proj.weight", (inner, shape.hidden)
-        yield f"{layer}mlp.down_proj.weight", (shape.hidden, inner)
-        yield f"{layer}input_layernorm.weight", (shape.hidden,)
-        yield f"{layer}post_attention_layernorm.weight", (shape.hidden,)
-    yield "norm.weight", (shape.hidden,)
+        for name, size in shape.matrices().items():
+            yield f"layers.{index}.{name}.weight", matrix(*size)
+        for norm, width in (("self_attn.q_norm", shape.head_dim), ("self_attn.k_norm", shape.head_dim)):
+            yield f"layers.{index}.{norm}.weight", torch.ones(width, dtype=dtype)
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            yield f"layers.{index}.{norm}.weight", torch.ones(shape.hidden, dtype=dtype)
+    yield "norm.weight", torch.ones(shape.hidden, dtype=dtype)
 
 
 def random_decoder(config: dict[str, Any], dtype: torch.dtype, device: str, seed: int = 0) -> Decoder:
-    """A decoder with seeded normal weights; norms are ones."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    weights = {}
-    for name, size in matrices(config):
-        if name.endswith("norm.weight"):
-            tensor = torch.ones(size)
-        else:
-            tensor = torch.empty(size).normal_(0.0, _SPREAD, generator=generator)
-        weights[name] = tensor.to(device=device, dtype=dtype)
-    return Decoder(Shape.of(config), weights)
+    """A decoder with the weights of `random_weights`."""
+    weights = ((name, tensor.to(device)) for name, tensor in random_weights(config, dtype, seed))
+    return build_decoder(Shape.of(config), weights)
 
 
 def recipe_hash(config: dict[str, Any], seed: int = 0) -> str:

@@ -37,24 +37,21 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def read_weights(folder: Path, dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
+def read_weights(folder: Path, dtype: torch.dtype, device: str) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors by name without the `model.` prefix and without the LM head, which is never used.
 
-    On the CPU in the stored dtype the file is mapped, not copied: 0.1 s for 538 MB.
+    On the CPU in the stored dtype they are views of the mapped file: copy what is to stay.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors import SafetensorError, safe_open
 
-    weights: dict[str, torch.Tensor] = {}
     for file in weight_files(folder):
         try:
-            tensors = load_file(file, device="cpu")
+            with safe_open(file, framework="pt", device="cpu") as opened:
+                for name in opened.keys():  # noqa: SIM118 - it is no mapping
+                    if not name.startswith("lm_head."):
+                        yield name.removeprefix("model."), opened.get_tensor(name).to(device=device, dtype=dtype)
         except (SafetensorError, OSError) as error:
             raise ConfigError(f"{file} is damaged ({error}). Fetch the model again.") from error
-        for name, tensor in tensors.items():
-            if not name.startswith("lm_head."):
-                weights[name.removeprefix("model.")] = tensor.to(device=device, dtype=dtype)
-    return weights
 
 
 def weights_hash(folder: Path, cache_dir: Path) -> str:
