@@ -1,0 +1,63 @@
+"""reasoning-gym's own scorers, behind what the reply commits to and a worker that may be killed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
+from training.graders.commit import bare, commit, plain, tail, without_reasoning
+from training.graders.numeric import parse_number
+from training.graders.worker import WorkerFailed, workers
+
+SECONDS = 10.0
+PASS_AT = 0.99
+_FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def grade_gym(reply: str, stream: Mapping[str, Any], answer: str) -> Grade:
+    """Reward 1 when the family's scorer gives the committed text at least 0.99.
+
+    `stream` names the item: family, seed, config, index. `answer` only tells what kind of text to look for; the
+    scorer decides. A scorer that hangs or dies on a reply has not accepted it: reward 0.
+    """
+    if refused := too_long(reply):
+        return refused
+    said = committed(reply, answer)
+    if not said:
+        return failed("", "The reply commits to no answer.", GradeOutcome.NO_ANSWER)
+    try:
+        result = workers("gym").ask({"do": "gym_score", **stream, "reply": said}, SECONDS)
+    except WorkerFailed as error:
+        kinds = {"timeout": GradeOutcome.TIMEOUT, "memory": GradeOutcome.MEMORY, "crash": GradeOutcome.CRASH}
+        return failed(said, f"The scorer did not end: {error}", kinds.get(error.kind, GradeOutcome.WRONG))
+    score = result["score"]
+    if score >= PASS_AT:
+        return passed(said, f"{stream['family']} scores it {score:.2f}.")
+    why = result.get("refused", f"{stream['family']} scores it {score:.2f}")
+    return failed(said, f"{why[0].upper()}{why[1:]}; {PASS_AT} is needed.")
+
+
+def committed(reply: str, answer: str) -> str:
+    """The text handed to the scorer: at the reply's mark, else its last code block, else all of it.
+
+    An unmarked one-line reply to a question with a number as answer commits to what follows "=" or "is".
+    """
+    body = without_reasoning(reply).strip()
+    found = commit(body)
+    if found is None:
+        return ""
+    if found.mark != "last line" and "\n" not in answer and not _is_own(body, answer):
+        return found.text
+    blocks = _FENCE.findall(body)
+    if blocks:
+        return str(blocks[-1]).strip()
+    if "\n" not in body and parse_number(answer) is not None and not _is_own(body, answer):
+        return tail(plain(body))
+    return body if _is_own(body, answer) or "\n" in answer else bare(body) if "\n" not in body else body
+
+
+def _is_own(body: str, answer: str) -> bool:
+    """An answer that itself looks like a mark ("x = 3") is taken whole."""
+    return body == answer.strip()

@@ -1,0 +1,106 @@
+r"""Numbers: one committed number, compared exactly or within a tolerance."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
+from training.graders.commit import Commitment, commit, plain, tail
+
+MAX_DIGITS = 400  # of a number, and as the size of its power of ten
+_NUMBER = re.compile(
+    r"(?<![\w.])(?P<sign>[+-]?)\s?(?P<whole>\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?P<dec>\.\d+)?"
+    r"(?:[eE](?P<exp>[+-]?\d+)|\s*(?:\*|×|x|\\times)\s*10\s?(?:\^|\*\*)\s?\{?(?P<pow>[+-]?\d+)\}?)?(?![\d])"
+)
+_NOISE = re.compile(
+    r"\\[!,;: ]|\\(?:text|mathrm|textbf|mathbf|left|right|displaystyle|approx|quad)(?![a-zA-Z])"
+    r"|\^\{?\\circ\}?|°|[${}]|\\\$|\*\*|[€£¥元]"
+)
+_FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(-?\d+)\s*\}|\\[dt]?frac(\d)(\d)")
+_NEGATED = re.compile(r"(?i)\b(?:not|isn't|never|neither)\b|不是")
+
+
+def parse_number(text: str) -> Fraction | None:
+    r"""The one number that `text` states, or None when it states none, several, or a tuple.
+
+    Read: signs, `1,000`, `1{,}000`, decimals, `1e3`, `1.5 × 10^3`, `3/4`, `\frac{3}{4}`, a leading `x =`, currency,
+    degrees, per cent signs and units, which are dropped.
+    """
+    numbers = numbers_in(text)
+    return numbers[0] if len(numbers) == 1 else None
+
+
+def numbers_in(text: str) -> list[Fraction]:
+    """Every number of a short text; a fraction is one number. Texts over 1,000 characters hold none."""
+    clean = plain(text).strip()
+    if len(clean) > 1_000 or re.match(r"^\s*\(\s*\d{1,3}(,\s?\d{3})+\s*\)\s*$", clean):  # (1,000) is a pair
+        return []
+    clean = clean.replace("{,}", ",")
+    clean = _FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]} ", clean)
+    clean = re.sub(r"^\s*[a-zA-Z]\w{0,10}\s*=\s*", "", _NOISE.sub(" ", clean)).strip()
+    ratio = re.fullmatch(r"([+-]?\s?[\d.,]+)\s*/\s*([\d.,]+)(?:\s+[^\d]*)?", clean)
+    if ratio:
+        top, bottom = _single(ratio[1]), _single(ratio[2])
+        return [top / bottom] if top is not None and bottom else []
+    found = (_value(m) for m in _NUMBER.finditer(clean) if m["whole"] or m["dec"])
+    return [value for value in found if value is not None]
+
+
+def grade_numeric(reply: str, answer: str, relative: float = 1e-6) -> Grade:
+    """Reward 1 when the committed number equals `answer`: integers exactly, other numbers within `relative`.
+
+    Raises ValueError when `answer` itself is not one number: the data are wrong, not the reply.
+    """
+    gold = parse_number(answer)
+    if gold is None:
+        raise ValueError(f"the reference answer {answer!r} is not one number")
+    if refused := too_long(reply):
+        return refused
+    found = commit(reply)
+    if found is None or not found.text:
+        return failed("", "The reply commits to no number.", GradeOutcome.NO_ANSWER)
+    text = statement(found)
+    numbers = numbers_in(text)
+    if len(set(numbers)) > 1:
+        return failed(text, "The committed text holds several numbers.", GradeOutcome.AMBIGUOUS)
+    if not numbers or _NEGATED.search(text):
+        return failed(text, "The committed text states no number.", GradeOutcome.NO_ANSWER)
+    if close(numbers[0], gold, relative):
+        return passed(text, f"Committed a number equal to the answer ({found.mark}).")
+    return failed(text, f"Committed another number than the answer ({found.mark}).")
+
+
+def grade_integer(reply: str, answer: str, low: int = 0, high: int = 999) -> Grade:
+    """AIME: the committed number must be an integer from `low` to `high` and equal `answer`; `005` is 5."""
+    grade = grade_numeric(reply, answer)
+    value = parse_number(grade.committed) if grade.reward == 0 and grade.outcome is GradeOutcome.WRONG else None
+    if value is not None and (value.denominator != 1 or not low <= value <= high):
+        return failed(grade.committed, f"The answer must be an integer from {low} to {high}.")
+    return grade
+
+
+def statement(found: Commitment) -> str:
+    """The committed text; of an unmarked last line only what stands after its last "=", ":" or "is"."""
+    return tail(found.text) if found.mark in ("last line", "answer", "final answer") else found.text
+
+
+def close(value: Fraction, gold: Fraction, relative: float) -> bool:
+    """Equal, or within `relative` of a gold value that is not an integer."""
+    if gold.denominator == 1:
+        return value == gold
+    return abs(value - gold) <= abs(gold) * Fraction(relative)
+
+
+def _single(text: str) -> Fraction | None:
+    found = _NUMBER.fullmatch(text.strip())
+    return _value(found) if found and (found["whole"] or found["dec"]) else None
+
+
+def _value(found: re.Match[str]) -> Fraction | None:
+    digits = (found["whole"] or "0").replace(",", "") + (found["dec"] or "")
+    power = found["exp"] or found["pow"] or "0"
+    if len(digits) > MAX_DIGITS or len(power) > 4 or abs(int(power)) > MAX_DIGITS:
+        return None
+    value = Fraction(digits) * Fraction(10) ** int(power)
+    return -value if found["sign"] == "-" else value
