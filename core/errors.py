@@ -8,7 +8,8 @@ TrinityError
 ├── QuestionInvalid           empty, too long, not text
 ├── NonFiniteState            the backbone gave NaN or infinity: never a silent argmax
 ├── AgentError                one agent's call went wrong
-│   ├── AgentTransient        try again: throttled, unreachable, overloaded
+│   ├── AgentTransient        try again: unreachable, overloaded
+│   │   └── Throttled         the provider asked for fewer requests
 │   ├── AgentAmbiguous        may have been billed: time-out after sending, cut stream, broken body
 │   └── AgentPermanent        do not try again
 │       ├── AuthFailed · QuotaExhausted · ModelUnknown · PromptTooLong · ContentRefused · EmptyReply
@@ -77,6 +78,10 @@ class AgentError(TrinityError):
 
 class AgentTransient(AgentError):
     """Throttled, unreachable or overloaded: worth another try."""
+
+
+class Throttled(AgentTransient):
+    """The provider asked for fewer requests: its `retry_after` holds for everybody who calls it."""
 
 
 class AgentAmbiguous(AgentError):

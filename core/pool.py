@@ -14,7 +14,7 @@ from typing import Any
 
 from core.agents.base import Agent
 from core.agents.kinds import FACTORIES
-from core.calls.base import Caller
+from core.calls.base import Account, Caller
 from core.errors import PoolInvalid
 from core.settings import Settings
 
@@ -47,9 +47,9 @@ class Pool:
         """Agents that cannot be called at all (no key, no sandbox), with the reason."""
         return {agent.name: why for agent in self.agents if (why := agent.unusable())}
 
-    def closed(self, caller: Caller) -> dict[str, str]:
+    def closed(self, caller: Caller, account: Account | None = None) -> dict[str, str]:
         """Agents that the caller does not let through at the moment (breaker open, cap reached)."""
-        return {agent.name: why for agent in self.agents if (why := caller.closed_to(agent))}
+        return {agent.name: why for agent in self.agents if (why := caller.closed_to(agent, account))}
 
 
 def preset_names() -> list[str]:

@@ -31,4 +31,4 @@ class Run:
 
     def masked(self) -> dict[str, str]:
         """Agents that cannot be called now, with the reason in plain words."""
-        return {**self.pool.unusable(), **self.pool.closed(self.caller), **self.exclude}
+        return {**self.pool.unusable(), **self.pool.closed(self.caller, self.account), **self.exclude}

@@ -25,6 +25,7 @@ from core.errors import (
     ModelUnknown,
     PromptTooLong,
     QuotaExhausted,
+    Throttled,
 )
 from core.runtime import without_secrets
 
@@ -34,14 +35,36 @@ MESSAGE_CHARS = 300
 # Type names of causes, from httpx, aiohttp, openai and litellm alike. Before a connection nothing was billed;
 # after it, anything that breaks may have been.
 _NOT_CONNECTED = frozenset(
-    "ConnectError ConnectTimeout ClientConnectorError ClientConnectorDNSError ConnectionTimeoutError "
-    "ConnectionRefusedError gaierror PoolTimeout".split()
+    [
+        "ConnectError",
+        "ConnectTimeout",
+        "ClientConnectorError",
+        "ClientConnectorDNSError",
+        "ConnectionTimeoutError",
+        "ConnectionRefusedError",
+        "gaierror",
+        "PoolTimeout",
+    ]
 )
-_TIMED_OUT = frozenset("Timeout ReadTimeout APITimeoutError SocketTimeoutError TimeoutError".split())
+_TIMED_OUT = frozenset(["Timeout", "ReadTimeout", "APITimeoutError", "SocketTimeoutError", "TimeoutError"])
 _BROKEN_OFF = _TIMED_OUT | frozenset(
-    "ReadError WriteError RemoteProtocolError ClientPayloadError ServerDisconnectedError ClientOSError "
-    "ConnectionResetError BrokenPipeError TransferEncodingError JSONDecodeError ValidationError UnicodeDecodeError "
-    "APIConnectionError APIResponseValidationError MidStreamFallbackError".split()
+    [
+        "ReadError",
+        "WriteError",
+        "RemoteProtocolError",
+        "ClientPayloadError",
+        "ServerDisconnectedError",
+        "ClientOSError",
+        "ConnectionResetError",
+        "BrokenPipeError",
+        "TransferEncodingError",
+        "JSONDecodeError",
+        "ValidationError",
+        "UnicodeDecodeError",
+        "APIConnectionError",
+        "APIResponseValidationError",
+        "MidStreamFallbackError",
+    ]
 )
 _QUOTA = re.compile(
     r"insufficient_quota|insufficient (?:balance|credit|funds)|credit balance is too low|exceeded your current quota|"
@@ -104,8 +127,9 @@ def to_agent_error(
     if status is not None and 400 <= status < 500 and status not in (408, 425, 429):
         return AgentPermanent(f"{who} refused the request ({status}): {words}", partial=partial), None
     if status in (425, 429, 503, 529) and not partial:
-        what = "is throttling" if status == 429 else "is overloaded"
-        return AgentTransient(f"{who} {what} ({status}): {words}", retry_after=failure.retry_after), None
+        if status == 429:
+            return Throttled(f"{who} is throttling (429): {words}", retry_after=failure.retry_after), None
+        return AgentTransient(f"{who} is overloaded ({status}): {words}", retry_after=failure.retry_after), None
     if status is not None or kinds & _BROKEN_OFF:
         return _ambiguous(who, failure, partial), None
     log.error("unclassified failure of %s: %s: %s", who, type(error).__name__, words)

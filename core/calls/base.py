@@ -44,11 +44,15 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The end of a call that succeeded. `done.cost_usd` is the last request's; failed ones were reported as Retry."""
+    """The end of a call that succeeded. `done.cost_usd` is the last request's; failed ones were reported as Retry.
+
+    `cached`: the reply was remembered, no request was made.
+    """
 
     done: Done
     tries: int = 1
     first_token_s: float | None = None
+    cached: bool = False
 
 
 @runtime_checkable

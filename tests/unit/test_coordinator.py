@@ -204,7 +204,7 @@ class TooDear:
         raise BudgetExceeded("this call could cost $2.00; $0.10 is left")
         yield
 
-    def closed_to(self, agent):
+    def closed_to(self, agent, account=None):
         return None
 
 
