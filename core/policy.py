@@ -110,7 +110,7 @@ class Policy:
         keep = np.array([name not in masked for name in rules.agents], dtype=bool)
         allowed = rules.allowed & keep[:, None]
         if not allowed.any():
-            raise PoolEmpty(_why_empty(masked))
+            raise PoolEmpty(_why_empty(rules.why_nobody, masked))
         agent_probs, role_probs = softmax(agent_logits, keep), softmax(role_logits)
         rng = turn_rng(seed, transcript)
         agent, role = choose(np.outer(agent_probs, role_probs), allowed, rng, self.mode)
@@ -173,8 +173,6 @@ def turn_rng(seed: int, transcript: Transcript) -> np.random.Generator:
     )
 
 
-def _why_empty(masked: Mapping[str, str]) -> str:
-    if not masked:
-        return "No agent of this pool can take this turn; ask something its tools and models can play."
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in masked.items())
-    return f"No agent of this pool can take this turn ({reasons})."
+def _why_empty(why: str, masked: Mapping[str, str]) -> str:
+    why = why or "; ".join(f"{name}: {reason}" for name, reason in masked.items())
+    return f"No agent of this pool can take this turn ({why})." if why else "No agent of this pool can take this turn."

@@ -33,6 +33,7 @@ class Rules:
     masked: Mapping[str, str]
     layers: tuple[tuple[Override, Mask], ...]
     allowed: Mask
+    why_nobody: str = ""  # when no pair is allowed: what each agent says of itself
 
     def moved_by(self, agent: int, role: int) -> Override | None:
         """The first rule that bars this pair, or None when it is allowed."""
@@ -74,7 +75,8 @@ def rules_for(
         if (allowed & wanted).any():
             layers.append((Override.SUGGESTION, wanted))
             allowed = allowed & wanted
-    return Rules(names, barred, tuple(layers), allowed)
+    why = "" if allowed.any() else _why_nobody(transcript, members, barred)
+    return Rules(names, barred, tuple(layers), allowed, why)
 
 
 def playable(transcript: Transcript, agents: Iterable[Agent], different_verifier: bool = False) -> Mask:
@@ -87,6 +89,11 @@ def playable(transcript: Transcript, agents: Iterable[Agent], different_verifier
         return agent.can_play(role, transcript) is None
 
     return np.array([[allows(agent, role) for role in ROLES] for agent in agents], dtype=bool).reshape(-1, len(ROLES))
+
+
+def _why_nobody(transcript: Transcript, agents: Iterable[Agent], barred: Mapping[str, str]) -> str:
+    reasons = {a.name: barred.get(a.name) or a.can_play(Role.WORKER, transcript) for a in agents}
+    return "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason)
 
 
 def _without(everyone: Mask, names: tuple[str, ...], out: Iterable[str]) -> Mask:
