@@ -163,7 +163,8 @@ def choose(
         index = int(rng.choice(order, p=shares))
     else:
         index = int(order[np.argmax(weights)])
-    return divmod(index, pairs.shape[1])
+    agent, role = divmod(index, int(pairs.shape[1]))
+    return agent, role
 
 
 def turn_rng(seed: int, transcript: Transcript) -> np.random.Generator:

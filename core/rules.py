@@ -99,4 +99,5 @@ def _why_nobody(transcript: Transcript, agents: Iterable[Agent], barred: Mapping
 def _without(everyone: Mask, names: tuple[str, ...], out: Iterable[str]) -> Mask:
     barred = set(out)
     keep = np.array([name not in barred for name in names], dtype=bool)
-    return everyone & keep[:, None]
+    kept: Mask = everyone & keep[:, None]
+    return kept
