@@ -32,7 +32,7 @@ OLLAMA_WAIT_S = 1.0  # a running Ollama answers in milliseconds; a missing one m
 
 def auto_entries(settings: Settings) -> list[dict[str, Any]]:
     """Pool entries for every key present and every model a running Ollama offers (at most four)."""
-    entries = [
+    entries: list[dict[str, Any]] = [
         {"name": name, "kind": "llm", "model": model}
         for variable, provider in PROVIDER_KEYS.items()
         if variable in settings.keys
