@@ -14,9 +14,11 @@ from sqlalchemy import func, select
 
 import core.store
 from core.errors import NotOwner, StoreError
-from core.store import new_id, tables
+from core.store import conversations, new_id, tables
 from core.store.codec import row_to_turn, turn_to_row
+from core.store.ledger_tables import ReplyRow
 from core.store.questions import INTERRUPTED
+from core.store.replies import Remembered
 from core.types import (
     Attempt,
     Decision,
@@ -282,8 +284,11 @@ class StoreSuite:
         store.questions.add_turn(question, turn(1, text="SECRET turn"))
         store.feedback.set(ME, question, "down", "SECRET reason")
         token = store.shares.create(ME, conversation)
-        kept, _ = answered(store, "kept", "kept")
+        kept, other = answered(store, "kept", "kept")
+        for name in (question, other):
+            store.replies.put(f"key of {name}", name, Remembered("a", "m", "SECRET reply", "", "stop", 1, 1, 0))
         store.conversations.delete(ME, conversation)
+        assert rows(store, ReplyRow) == 1
         assert rows(store, tables.QuestionRow) == rows(store, tables.SearchRow) == 1
         assert rows(store, tables.TurnRow) == rows(store, tables.FeedbackRow) == rows(store, tables.ShareRow) == 0
         with store.database.reading() as session:
@@ -308,10 +313,11 @@ class StoreSuite:
             store.questions.finish(question, trace(question))
         assert rows(store, tables.TurnRow) == 0
 
-    def test_delete_all_takes_one_owners_and_no_others(self, store):
+    def test_delete_all_takes_one_owners_and_no_others(self, store, monkeypatch):
         for _ in range(3):
             answered(store, "mine", "mine")
         theirs, _ = answered(store, "theirs", "theirs", owner=OTHER)
+        monkeypatch.setattr(conversations, "_BATCH", 2)
         assert store.conversations.delete_all(ME) == 3
         assert store.conversations.delete_all(ME) == 0
         assert store.conversations.list(ME) == ()

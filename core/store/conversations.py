@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from sqlalchemy import delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from core.errors import StoreError
@@ -20,6 +20,7 @@ from core.store.tables import ConversationRow, QuestionRow, SearchRow, ShareRow
 TITLE_CHARS = 60
 _QUERY_CHARS = 500
 _PAGE = 200
+_BATCH = 200
 
 
 def fold(text: str) -> str:
@@ -96,11 +97,7 @@ class Conversations:
 
     def delete_all(self, owner: str) -> int:
         """Purge everything of this owner; returns how many conversations there were."""
-        mine = owner_hash(owner)
-        with self._db.writing() as session:
-            ids = session.scalars(select(ConversationRow.id).where(ConversationRow.owner_hash == mine)).all()
-            _purge(session, ids)
-        return len(ids)
+        return self._purge_where(ConversationRow.owner_hash == owner_hash(owner))
 
     def purge(self, older_than: float) -> int:
         """Retention: purge conversations of all owners untouched since `older_than` (seconds since the epoch).
@@ -111,11 +108,20 @@ class Conversations:
         row = ConversationRow
         running = select(QuestionRow.conversation_id).where(QuestionRow.status.is_(None))
         with self._db.writing() as session:
-            old = select(row.id).where(row.updated < older_than, row.deleted.is_(None), row.id.not_in(running))
-            ids = session.scalars(old).all()
             session.execute(delete(row).where(row.deleted < older_than))
-            _purge(session, ids)
-        return len(ids)
+        return self._purge_where(row.updated < older_than, row.deleted.is_(None), row.id.not_in(running))
+
+    def _purge_where(self, *conditions: ColumnElement[bool]) -> int:
+        """Purge in small transactions: 100,000 questions take seconds, and other writers must get their turn."""
+        count = 0
+        while True:
+            with self._db.writing() as session:
+                ids = session.scalars(select(ConversationRow.id).where(*conditions).limit(_BATCH)).all()
+                if ids:
+                    _purge(session, ids)
+            count += len(ids)
+            if len(ids) < _BATCH:
+                return count
 
 
 def read_conversation(session: Session, row: ConversationRow) -> Conversation:
@@ -124,7 +130,7 @@ def read_conversation(session: Session, row: ConversationRow) -> Conversation:
     return Conversation(row.id, row.title, row.created, row.updated, questions)
 
 
-def _counts(session: Session, ids: Iterable[str]) -> dict[str, tuple[int, bool]]:
+def _counts(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
     """Conversation id -> (number of questions, one is running). Retries of one question count once."""
     row = QuestionRow
     unfinished = func.count() - func.count(row.status)
@@ -136,19 +142,14 @@ def _counts(session: Session, ids: Iterable[str]) -> dict[str, tuple[int, bool]]
     return {conversation_id: (count, running > 0) for conversation_id, count, running in found}
 
 
-def _purge(session: Session, ids: Iterable[str]) -> None:
+def _purge(session: Session, ids: Sequence[str]) -> None:
     """Remove all that was said. The empty row stays: a run still going on learns that its conversation is gone."""
-    ids = list(ids)
-    for start in range(0, len(ids), 500):  # SQLite takes 32,766 parameters at most
-        some = ids[start : start + 500]
-        # Conversation before question, as every writer does: two that met head-on would be a deadlock on PostgreSQL.
-        session.execute(select(ConversationRow.id).where(ConversationRow.id.in_(some)).with_for_update()).all()
-        questions = select(QuestionRow.id).where(QuestionRow.conversation_id.in_(some))
-        session.execute(delete(ReplyRow).where(ReplyRow.question.in_(questions)))  # what a cache holds is text, too
-        session.execute(delete(QuestionRow).where(QuestionRow.conversation_id.in_(some)))  # turns and more cascade
-        session.execute(delete(ShareRow).where(ShareRow.conversation_id.in_(some)))
-        session.execute(
-            update(ConversationRow)
-            .where(ConversationRow.id.in_(some))
-            .values(owner_hash="", title="", title_folded="", deleted=time.time())
-        )
+    row = ConversationRow
+    # Conversation before question, as every writer does: two that met head-on would be a deadlock on PostgreSQL.
+    session.execute(select(row.id).where(row.id.in_(ids)).order_by(row.id).with_for_update()).all()
+    questions = select(QuestionRow.id).where(QuestionRow.conversation_id.in_(ids))
+    session.execute(delete(ReplyRow).where(ReplyRow.question.in_(questions)))  # what a cache holds is text, too
+    session.execute(delete(QuestionRow).where(QuestionRow.conversation_id.in_(ids)))  # turns and more cascade
+    session.execute(delete(ShareRow).where(ShareRow.conversation_id.in_(ids)))
+    emptied = {"owner_hash": "", "title": "", "title_folded": "", "deleted": time.time()}
+    session.execute(update(row).where(row.id.in_(ids)).values(emptied))

@@ -103,7 +103,8 @@ class Questions:
             row = _existing(session, question_id)
             known = set(session.scalars(select(TurnRow.turn_index).where(TurnRow.question_id == row.id)))
             session.add_all(turn_to_row(row.id, row.owner_hash, now, t) for t in trace.turns if t.index not in known)
-            row.checkpoint, row.backbone, row.protocol = trace.checkpoint, trace.backbone, trace.protocol
+            row.pool, row.checkpoint = trace.pool, trace.checkpoint
+            row.backbone, row.protocol = trace.backbone, trace.protocol
             _end(session, row, now, trace)
 
     def get(self, owner: str, question_id: str) -> Question:
@@ -152,8 +153,8 @@ class Questions:
         Runs of a process that is still alive are left alone. What was said stays: the answer is the last Worker's text.
         """
         with self._db.writing() as session:
-            running = select(QuestionRow).where(QuestionRow.status.is_(None)).order_by(QuestionRow.conversation_id)
-            dead = [row for row in session.scalars(running).all() if self._is_dead(row)]
+            running = session.scalars(select(QuestionRow).where(QuestionRow.status.is_(None))).all()
+            dead = [row for row in running if self._is_dead(row)]
             for row in dead:
                 _end(session, row, time.time(), _cut_trace(session, row))
         return len(dead)
