@@ -12,6 +12,7 @@ Count = Callable[[str], int]
 CUT_MARK = "\n[... {n} characters left out ...]\n"
 TURNS_MARK = "\n\n[Turns {first} to {last} left out.]"
 _MARK_TOKENS = 24  # room for either mark under any tokeniser that is no worse than two characters a token
+_CLOSE = 12  # tokens by which a cut may fall short of its limit
 _MESSAGE_TOKENS = 8  # what a chat template puts around one message (ChatML: 5)
 
 
@@ -21,11 +22,6 @@ class Block:
 
     header: str
     body: str
-
-    @property
-    def text(self) -> str:
-        """The whole block."""
-        return self.header + self.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,74 +60,100 @@ def fit(
     Returns:
         The parts to render, in order.
     """
-    if cap is not None:
-        history = tuple(Message(m.role, cut(m.content, cap, count)) for m in history)
-        blocks = tuple(Block(b.header, cut(b.body, cap, count)) for b in blocks)
-    whole = question
+    sized = [cut(m.content, cap, count) for m in history]
+    shown = [_Sized(b.header, *cut(b.body, cap, count), count(b.header) + 1) for b in blocks]
     # A long question leaves a quarter for the turns, however many there are: it must not shrink as they come.
-    question = cut(question, budget - max(budget // 4, min(4 * _MARK_TOKENS, budget // 2)), count)
-    left = budget - count(question)
-    texts = _newest_blocks(blocks, left, count)
-    kept = _newest_messages(history, left - sum(map(count, texts)), count)
-    truncated = question != whole or texts != tuple(b.text for b in blocks) or len(kept) < len(history)
-    return Fitted(kept, question, texts, truncated)
+    asked, tokens = cut(question, budget - max(budget // 4, min(4 * _MARK_TOKENS, budget // 2)), count)
+    texts, left = _newest_blocks(shown, budget - tokens, count)
+    first = _first_message(history, [tokens for _, tokens in sized], left)
+    kept = tuple(Message(m.role, text) for m, (text, _) in zip(history[first:], sized[first:], strict=True))
+    whole = asked == question and len(texts) == len(blocks) and left >= 0 and first == 0
+    return Fitted(kept, asked, texts, truncated=not whole)
 
 
-def _newest_blocks(blocks: tuple[Block, ...], budget: int, count: Count) -> tuple[str, ...]:
-    texts = tuple(block.text for block in blocks)
-    costs = [count(text) for text in texts]
-    if sum(costs) <= budget:
-        return texts
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """A block with its tokens: of the body, and of the header with one to spare for the seam."""
+
+    header: str
+    body: str
+    body_tokens: int
+    header_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        return self.body_tokens + self.header_tokens
+
+    @property
+    def text(self) -> str:
+        return self.header + self.body
+
+
+def _newest_blocks(blocks: list[_Sized], budget: int, count: Count) -> tuple[tuple[str, ...], int]:
+    """The newest blocks that fit, and the tokens left over (below 0: some text had to go)."""
+    total = sum(block.tokens for block in blocks)
+    if total <= budget:
+        return tuple(block.text for block in blocks), budget - total
     budget -= _MARK_TOKENS
-    first = len(texts)
-    while first and sum(costs[first - 1 :]) <= budget:
+    first = len(blocks)
+    while first and (total := sum(block.tokens for block in blocks[first - 1 :])) <= budget:
         first -= 1
-    if first == len(texts):  # not even the newest fits as it is
+    texts = tuple(block.text for block in blocks[first:])
+    if first == len(blocks):  # not even the newest fits as it is
         first -= 1
-        last = blocks[-1]
-        texts = (*texts[:-1], last.header + cut(last.body, max(0, budget - count(last.header)), count))
-    mark = (TURNS_MARK.format(first=1, last=first),) if first else ()
-    return (*mark, *texts[first:])
+        newest = blocks[first]
+        texts = (newest.header + cut(newest.body, max(0, budget - newest.header_tokens), count)[0],)
+    return ((TURNS_MARK.format(first=1, last=first),) if first else ()) + texts, -1
 
 
-def _newest_messages(history: tuple[Message, ...], budget: int, count: Count) -> tuple[Message, ...]:
+def _first_message(history: tuple[Message, ...], tokens: list[int], left: int) -> int:
+    """Index of the oldest earlier message that still fits; a conversation never opens with an answer."""
     first = len(history)
-    while first and (budget := budget - count(history[first - 1].content) - _MESSAGE_TOKENS) >= 0:
+    while first and (left := left - tokens[first - 1] - _MESSAGE_TOKENS) >= 0:
         first -= 1
-    if first:  # a conversation that lost its beginning must still open with a question
-        while first < len(history) and history[first].role == "assistant":
-            first += 1
-    return history[first:]
+    while 0 < first < len(history) and history[first].role == "assistant":
+        first += 1
+    return first
 
 
-def cut(text: str, limit: int, count: Count) -> str:
-    """`text` in at most about `limit` tokens: itself if it fits, else its head and its tail around a mark."""
-    # A byte-level token is at least one byte: short texts need no count.
-    if len(text) * 4 <= limit or _longest(text, limit, count) == len(text):
-        return text
+def cut(text: str, limit: int | None, count: Count) -> tuple[str, int]:
+    """`text` with its number of tokens: itself if it fits `limit`, else its head and its tail around a mark."""
+    if limit is None:
+        return text, count(text)
+    length, tokens = _longest(text, limit, count)
+    if length == len(text):
+        return text, tokens
     inner = max(0, limit - _MARK_TOKENS)
-    head = _longest(text, inner // 2, count)
-    tail = _longest(text, inner - inner // 2, count, from_end=True)
-    if head + tail >= len(text):
-        return text
-    return text[:head] + CUT_MARK.format(n=len(text) - head - tail) + text[len(text) - tail :]
+    head, head_tokens = _longest(text, inner // 2, count)
+    tail, tail_tokens = _longest(text, inner - inner // 2, count, from_end=True)
+    mark = CUT_MARK.format(n=len(text) - head - tail)
+    return text[:head] + mark + text[len(text) - tail :], head_tokens + tail_tokens + _MARK_TOKENS
 
 
-def _longest(text: str, limit: int, count: Count, *, from_end: bool = False) -> int:
-    """Length of the longest head (or tail) of `text` in at most `limit` tokens.
+def _longest(text: str, limit: int, count: Count, *, from_end: bool = False) -> tuple[int, int]:
+    """Length and tokens of about the longest head (or tail) of `text` in at most `limit` tokens.
 
-    Grows from a small guess, so that a megabyte costs what its first few thousand tokens cost.
+    Grows from a small guess, so that a megabyte costs what its first few thousand tokens cost, then closes in by
+    proportion: three or four counts where halving needs a dozen.
     """
 
-    def fits(n: int) -> bool:
-        return count(text[len(text) - n :] if from_end else text[:n]) <= limit
+    def tokens_of(n: int) -> int:
+        return count(text[len(text) - n :] if from_end else text[:n])
 
-    low, high = 0, min(len(text), max(16, limit * 4))
-    while fits(high):
+    low, low_tokens = 0, 0
+    high = min(len(text), max(16, limit * 4))
+    while (high_tokens := tokens_of(high)) <= limit:
         if high == len(text):
-            return high
-        low, high = high, min(len(text), high * 2)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+            return high, high_tokens
+        low, low_tokens, high = high, high_tokens, min(len(text), high * 2)
+    for step in range(12):
+        if high - low <= 1 or limit - low_tokens <= min(_CLOSE, limit // 8):
+            break
+        share = (limit - low_tokens) / max(1, high_tokens - low_tokens) if step < 8 else 0.5
+        middle = min(high - 1, max(low + 1, low + int((high - low) * share)))
+        tokens = tokens_of(middle)
+        if tokens <= limit:
+            low, low_tokens = middle, tokens
+        else:
+            high, high_tokens = middle, tokens
+    return low, low_tokens

@@ -172,6 +172,22 @@ def test_rendering_needs_no_count_of_the_whole_of_a_huge_text():
 @pytest.mark.parametrize("limit", [0, 1, 10, 24, 25, 100, 999])
 def test_cut_keeps_to_its_limit(limit):
     text = "".join(f"w{n} " for n in range(1000))
-    short = cut(text, limit, BACKBONE.count_tokens)
-    assert BACKBONE.count_tokens(short) <= max(limit, 24)
-    assert cut("short", 100, BACKBONE.count_tokens) == "short"
+    short, tokens = cut(text, limit, BACKBONE.count_tokens)
+    assert BACKBONE.count_tokens(short) <= tokens <= max(limit, 24)
+    assert limit < 100 or tokens > limit - 30  # and uses it
+    assert cut("short", 100, BACKBONE.count_tokens) == ("short", 1)
+    assert cut(text, None, BACKBONE.count_tokens) == (text, BACKBONE.count_tokens(text))
+
+
+def test_cutting_counts_little_where_a_text_is_uneven():
+    counted = []
+
+    def count(text):
+        counted.append(len(text))
+        return BACKBONE.count_tokens(text)
+
+    text = "long" * 2_000 + " . , " * 20_000 + "words and more " * 5_000
+    short, tokens = cut(text, 1500, count)
+    assert tokens <= 1500
+    assert len(counted) <= 40
+    assert short.endswith("words and more ")
