@@ -112,7 +112,7 @@ def test_one_turn_is_capped_head_and_tail():
     assert not rendered.truncated  # the cap is how a turn is always shown, not a lack of room
 
 
-@pytest.mark.parametrize("context", [300, 400, 1000, 4000])
+@pytest.mark.parametrize("context", [360, 500, 1000, 4000])
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_full_context_keeps_question_and_newest_turn(name, context):
     backbone = FakeBackbone(context_length=context)
