@@ -38,6 +38,7 @@ class Decoder:
     """
 
     caches = True
+    batches = True
 
     def __init__(
         self, shape: Shape, vectors: Mapping[str, Tensor], linears: Mapping[str, Linear], depth: int | None = None

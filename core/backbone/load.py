@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from core.backbone import install, shapes
 from core.backbone.build import build_decoder
-from core.backbone.huggingface import Engine, HuggingFaceBackbone, Identity
-from core.backbone.kv import DEFAULT_CACHE_BYTES
+from core.backbone.chunks import Engine
+from core.backbone.huggingface import HuggingFaceBackbone, Identity
+from core.backbone.prefix import DEFAULT_CACHE_BYTES, PrefixCache
 from core.backbone.shape import Shape, unsupported
 from core.backbone.text import load_text
 from core.backbone.weights import read_config, read_weights, weight_files, weights_hash
@@ -49,18 +50,19 @@ def load_backbone(
     import torch
 
     place, kind = _device(device), _dtype(dtype)
+    cache = PrefixCache(cache_bytes)
     label = str(kind).removeprefix("torch.")
     if name.startswith(shapes.PREFIX):
         config = shapes.shape_config(name.removeprefix(shapes.PREFIX))
         identity = Identity(name, shapes.recipe_hash(config), label, place)
         engine: Engine = shapes.random_decoder(config, kind, place)
-        return HuggingFaceBackbone(identity, shapes.byte_text(), engine, cache_bytes=cache_bytes)
+        return HuggingFaceBackbone(identity, shapes.byte_text(), engine, cache=cache, folder=cache_dir)
     with torch.inference_mode():
         folder = _folder(name, cache_dir)
         shown = install.MODEL_NAME if name == EMBEDDED else name
         identity = Identity(shown, weights_hash(folder, cache_dir), label, place)
         text, engine = load_text(folder), load_engine(folder, kind, place)
-    return HuggingFaceBackbone(identity, text, engine, cache_bytes=cache_bytes)
+    return HuggingFaceBackbone(identity, text, engine, cache=cache, folder=cache_dir)
 
 
 def load_engine(folder: Path, dtype: torch.dtype, device: str) -> Engine:

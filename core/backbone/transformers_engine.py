@@ -53,6 +53,8 @@ class DynamicStore:
 class TransformersEngine:
     """Any model that AutoModel can build from a folder of safetensors."""
 
+    batches = False
+
     def __init__(self, model: Any) -> None:
         self.model = model
         config = model.config.get_text_config()
