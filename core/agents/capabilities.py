@@ -12,7 +12,7 @@ from core.agents.catalogue import entry, split_model
 EFFORTS = ("none", "minimal", "low", "medium", "high")
 _SILENT_IS_LEAST = ("anthropic", "deepseek")  # thinking is off, or cannot be turned down, unless asked for
 _REFUSAL = re.compile(
-    r"unsupported|not support|unrecognized|unknown (?:name|parameter|field)|not allowed|unexpected|only the default|"
+    r"unsupported|n[o']t support|unrecognized|unknown (?:name|parameter|field)|not allowed|unexpected|only the default|"
     r"extra inputs|not permitted|deprecated|use '?max_completion_tokens|cannot both",
     re.IGNORECASE,
 )

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.agents.base import Delta, Done, Request
-from core.agents.capabilities import Capabilities, capabilities_of
+from core.agents.capabilities import Capabilities, capabilities_of, refused_parameter
 from core.agents.catalogue import split_model
 from core.agents.llm_errors import to_agent_error
 from core.agents.llm_library import library_async
@@ -88,6 +88,7 @@ class LlmAgent:
         self._key_name = key_name
         self._secrets = (*secrets, self._key.reveal()) if self._key else secrets
         self._refused: set[str] = set()
+        self._prepared = False
         self.fingerprint = self._fingerprint()
 
     def unusable(self) -> str | None:
@@ -100,8 +101,28 @@ class LlmAgent:
         """See Agent.can_play."""
         return None if role in self.options.roles else f"{self.name} is not used as a {role}"
 
+    async def prepare(self) -> None:
+        """Find out which parameters litellm itself would refuse for this model, so that `asked` tells what is sent."""
+        if self._prepared:
+            return
+        utils = (await library_async()).utils
+        optional = {**self._optional(MAX_TOKENS), "extra_body": None}
+        for _ in range(len(optional)):
+            try:
+                utils.get_optional_params(
+                    model=split_model(self.model)[1], custom_llm_provider=self.provider, **optional
+                )
+                break
+            except Exception as error:
+                refused = refused_parameter(str(error))
+                if refused is None or refused in self._refused:
+                    break  # not about a parameter: the call itself will tell
+                self._drop(refused)
+                optional = {**self._optional(MAX_TOKENS), "extra_body": None}
+        self._prepared = True
+
     def asked(self, request: Request) -> dict[str, Any]:
-        """Everything that determines the reply, as JSON data: the parameters as sent, without key and address."""
+        """Everything that determines the reply, as JSON data: the parameters as sent, without the key."""
         return {**self._params(request), "base": self.api_base or ""}
 
     def bound(self, request: Request) -> tuple[int, int]:
@@ -112,6 +133,7 @@ class LlmAgent:
         """See Agent.reply."""
         reply = Reply()
         try:
+            await self.prepare()
             litellm = await library_async()
             stream = await litellm.acompletion(
                 **self._params(request),
@@ -135,10 +157,13 @@ class LlmAgent:
     def _typed(self, error: Exception, partial: str) -> AgentError:
         typed, refused = to_agent_error(error, who=self.name, secrets=self._secrets, partial=partial)
         if refused and refused not in self._refused:
-            self._refused.add(refused)
-            self.capabilities = self.capabilities.without(refused)
+            self._drop(refused)
             return AgentTransient(f"{typed}; asked again without it", retry_after=0.0)
         return typed
+
+    def _drop(self, refused: str) -> None:
+        self._refused.add(refused)
+        self.capabilities = self.capabilities.without(refused)
 
     def _done(self, reply: Reply, request: Request) -> Done:
         """The closing message, or the error that a reply without an answer is."""
@@ -168,9 +193,12 @@ class LlmAgent:
         return min(limit for limit in limits if limit is not None)
 
     def _params(self, request: Request) -> dict[str, Any]:
+        messages = _messages(request.messages, self.capabilities.system_role)
+        return {"model": self.model, "messages": messages, **self._optional(self._max_tokens(request))}
+
+    def _optional(self, max_tokens: int) -> dict[str, Any]:
         able, options = self.capabilities, self.options
-        params: dict[str, Any] = {"model": self.model, "messages": _messages(request.messages, able.system_role)}
-        params[able.max_tokens_name] = self._max_tokens(request)
+        params: dict[str, Any] = {able.max_tokens_name: max_tokens}
         if able.temperature and options.temperature is not None:
             params["temperature"] = options.temperature
         effort = options.reasoning_effort if "reasoning_effort" not in self._refused else None

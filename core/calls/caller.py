@@ -76,6 +76,8 @@ class LedgerCaller:
             raise BudgetExceeded(f"{agent.name} {barred}.")
         if price_of(agent) is None:
             raise BudgetExceeded(f"{agent.name} cannot be paid for: {UNKNOWN_PRICE}.")
+        if hasattr(agent, "prepare"):
+            await agent.prepare()
         key = request_key(agent, request)
         cache = self._cache if self._cache is not None and self._cache.holds(agent, request) else None
         if cache is not None and (reply := await cache.get(key)):
