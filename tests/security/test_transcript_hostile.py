@@ -107,6 +107,10 @@ def test_what_becomes_of_each_kind():
     assert neutralise("a\x00b\ud800c\r\nd") == "a\ufffdb\ufffdc\nd"
 
 
+def test_a_token_that_a_tokeniser_would_compose_is_found():
+    assert neutralise("a<e\u0301nd>", ("<\u00e9nd>",)) == "a< \u00e9nd>"
+
+
 def test_a_vocabulary_in_which_the_broken_form_is_a_token_too():
     neutral = neutralise("x<s>y", ("<s>", "< s>"))
     assert neutral == "x\ufffdy"

@@ -1,5 +1,7 @@
 """A checkpoint as data and as a file: round trip, binding, where files are found."""
 
+import os
+import stat
 from dataclasses import replace
 
 import numpy as np
@@ -224,6 +226,14 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rest(tmp_path, monkeypatc
         save_checkpoint(make(name="other"), target)
     assert target.read_bytes() == old
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_atomic_write_flushes_the_file_and_then_its_folder(tmp_path, monkeypatch):
+    flushed = []
+    real = os.fsync
+    monkeypatch.setattr("core.files.os.fsync", lambda fd: (flushed.append(stat.S_IFMT(os.fstat(fd).st_mode)), real(fd)))
+    atomic_write(tmp_path / "f", b"one")
+    assert flushed == [stat.S_IFREG, stat.S_IFDIR]
 
 
 def test_atomic_write_replaces(tmp_path):

@@ -163,6 +163,7 @@ def test_principal_directions_span_the_data(whiten):
     assert np.mean(spread) == pytest.approx(1, rel=1e-3)
     assert (np.allclose(spread, 1, atol=1e-3)) == whiten
     assert np.all(np.diff(spread) <= 1e-3)
+    assert all(row[np.abs(row).argmax()] > 0 for row in directions)
     # all of the data's variance lies in its four directions
     centred = calibration.apply(x.astype(np.float64))
     basis = np.linalg.qr(directions.T.astype(np.float64))[0]

@@ -153,6 +153,14 @@ def test_oldest_messages_go_first_and_an_answer_never_opens():
     assert rendered.truncated
 
 
+def test_many_short_messages_fit_with_what_the_template_puts_around_them():
+    backbone = FakeBackbone(context_length=2000)
+    history = tuple(Message("user" if n % 2 == 0 else "assistant", "hm") for n in range(3000))
+    rendered = render("paper", Transcript("q", history=history), backbone)
+    assert rendered.truncated
+    assert 1500 < len(backbone.tokens(rendered)) <= 2000
+
+
 def test_a_context_too_short_for_anything_says_so():
     with pytest.raises(ConfigError, match="holds 50 tokens"):
         render("paper", Transcript("q"), FakeBackbone(context_length=50))
