@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.backbone.base import Backbone, Rendered
+from core.errors import QuestionInvalid
 from core.types import HiddenState, ReadToken
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ class FakeBackbone:
         return len(_TOKEN.findall(text))
 
     def hidden(self, rendered: Rendered) -> HiddenState:
-        """h of one transcript, float32 [hidden_size]."""
+        """h of one transcript, float32 [hidden_size]. Raises QuestionInvalid when it is longer than the context."""
         tokens = self.tokens(rendered)
         if len(tokens) > self.context_length:
-            raise ValueError(f"{len(tokens)} tokens do not fit a context of {self.context_length}")
+            raise QuestionInvalid(
+                f"The transcript has {len(tokens)} tokens and {self.name} reads at most {self.context_length}; shorten it."
+            )
         self.reads += 1
         index = max(0, len(tokens) - 2)
         return HiddenState(
