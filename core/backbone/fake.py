@@ -51,7 +51,8 @@ class FakeBackbone:
         tokens = self.tokens(rendered)
         if len(tokens) > self.context_length:
             raise QuestionInvalid(
-                f"The transcript has {len(tokens)} tokens and {self.name} reads at most {self.context_length}; shorten it."
+                f"The transcript has {len(tokens)} tokens and {self.name} reads at most {self.context_length}; "
+                "shorten it."
             )
         self.reads += 1
         index = max(0, len(tokens) - 2)
