@@ -13,6 +13,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, Table, func, select, text
 
 from core.errors import StoreError
+from core.store import database as database_module
 from core.store import open_store, schema
 from core.store.database import connect
 from core.store.tables import Base
@@ -96,6 +97,14 @@ def test_the_revisions_are_one_line_of_descent():
 def test_every_older_schema_is_upgraded_with_its_rows(url, file, revision):
     check_upgrade(url, revision)
     assert len(copies(file)) == (revision != REVISIONS[-1])
+
+
+def test_an_upgrade_works_without_write_ahead_logging(url, file, monkeypatch):
+    """On network and FUSE mounts the copy is read while the upgrade already holds its lock."""
+    monkeypatch.setattr(database_module, "journal_mode", lambda file: "DELETE")
+    check_upgrade(url, REVISIONS[0])
+    assert len(copies(file)) == 1
+    assert sqlite3.connect(file).execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_an_empty_database_gets_exactly_the_tables_of_the_code(url, file):
