@@ -12,6 +12,7 @@ TORCH := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX),)
 install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade "pip>=25.1"
 	$(PIP) $(TORCH) torch
 	$(PIP) --group dev -e .
 	$(BIN)/trinity backbone install
