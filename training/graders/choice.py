@@ -10,7 +10,7 @@ from training.graders.commit import Commitment, bare, commit, plain
 
 _WRAP = re.compile(r"\\(?:text|textbf|mathbf|mathrm|mathit|mathsf|bf|rm|operatorname|left|right)(?![a-zA-Z])\*?")
 MAX_COMMITTED = 2_000  # characters of a committed text that are read
-_NEGATED = re.compile(r"(?i)\b(?:not|isn't|never|neither|except|no)\b|不是|非")
+_NEGATED = re.compile(r"(?i)\b(?:not|isn't|never|neither|except|but|no)\b|不是|非")
 
 
 def grade_choice(reply: str, answer: str, options: Sequence[str]) -> Grade:
@@ -25,7 +25,8 @@ def grade_choice(reply: str, answer: str, options: Sequence[str]) -> Grade:
     found = commit(reply)
     if found is None or not found.text:
         return failed("", "The reply commits to no option.", GradeOutcome.NO_ANSWER)
-    letters = _letters(found, options)
+    letters = _listed(reply, options) if found.mark == "last line" else set()
+    letters = letters if len(letters) > 1 else _letters(found, options)
     if len(letters) > 1:
         listed = ", ".join(sorted(letters))
         return failed(listed, f"The reply names several options ({listed}).", GradeOutcome.AMBIGUOUS)
@@ -53,6 +54,12 @@ def _letters(found: Commitment, options: Sequence[str]) -> set[str]:
     if lead and _same_option(lead[2], options) == lead[1].upper():
         return {lead[1].upper()}
     return _standalone(text, letters, found.mark)
+
+
+def _listed(reply: str, options: Sequence[str]) -> set[str]:
+    """Letters that begin a line of the reply: repeating the options is no answer."""
+    lines = re.findall(rf"^[ \t*(]*([{option_letters(len(options))}])[).:][ \t]+\S", plain(reply), re.MULTILINE)
+    return set(lines)
 
 
 def _standalone(text: str, letters: str, mark: str) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from core.errors import SandboxUnavailable
 from core.sandbox import open_sandbox
 from core.sandbox.base import ExecResult, Outcome, SandboxLimits
+from core.sandbox.calls import CallResult, call_many, run_check
 from training.graders.base import Grade, GradeOutcome, failed, missing, passed, shown, too_long
 from training.graders.commit import without_reasoning
 
@@ -77,8 +78,6 @@ def grade_check(reply: str, prompt: str, entry_point: str, test: str) -> Grade:
 
     The check runs in one sandbox and the solution in another; they exchange plain values only.
     """
-    from core.sandbox.calls import run_check
-
     code = _code(reply)
     if isinstance(code, Grade):
         return code
@@ -124,26 +123,30 @@ def grade_stdin(reply: str, tests: Sequence[StdinTest], seconds: float) -> Grade
 def grade_calls(
     reply: str, entry_point: str, tests: Sequence[CallTest], seconds: float, in_class: bool = False
 ) -> Grade:
-    """Functional problems: each call runs in a process of its own; its value comes back as JSON and is compared here.
+    """Functional problems: values come back from the sandbox by value and are compared here.
 
-    `in_class`: the function is a method of `class Solution`.
+    `in_class`: the function is a method of `class Solution`. The first call that goes wrong ends the run.
     """
     code = _code(reply)
     if isinstance(code, Grade):
         return code
-    mark = secrets.token_hex(8)  # tells the value from what the solution prints; right values cannot be guessed by it
-    called = f"Solution().{entry_point}" if in_class else entry_point
-    program = f"{PRELUDE}\n{code}\n{_CALL.format(called=called, mark=mark)}"
-    for number, test in enumerate(tests, 1):
-        size = 2 * len(json.dumps(test.result)) + 65_536
-        limits = SandboxLimits(wall_s=seconds, output_bytes=size)
-        result = attempt(functools.partial(_run, program, json.dumps(test.arguments), limits))
-        if grade := _failure(code, result, f"Test {number} of {len(tests)}: "):
-            return grade
-        returned, value = _returned(result.stdout, mark)
-        if not returned or not same_value(value, test.result):
-            return failed(code, f"Test {number} of {len(tests)}: the returned value differs.")
-    return passed(code, f"All {len(tests)} tests passed.")
+    entry = f"Solution.{entry_point}" if in_class else entry_point
+
+    def right(index: int, result: CallResult) -> bool:
+        return result.outcome is Outcome.PASSED and same_value(result.value, tests[index].result)
+
+    arguments = [test.arguments for test in tests]
+    limits = SandboxLimits(wall_s=seconds)
+    try:
+        results = call_many(f"{PRELUDE}\n{code}", entry, arguments, limits, go_on=right)
+    except SandboxUnavailable as error:
+        return missing(f"Not measured: {error}", GradeOutcome.SANDBOX_ERROR, code)
+    last = len(results) - 1
+    if len(results) == len(tests) and right(last, results[last]):
+        return passed(code, f"All {len(tests)} tests passed.")
+    where = f"Test {last + 1} of {len(tests)}: "
+    ended = ExecResult(results[last].outcome, detail=results[last].error)
+    return _failure(code, ended, where) or failed(code, f"{where}the returned value differs.")
 
 
 def grade_unittest(reply: str, prompt: str, entry_point: str, test: str, libraries: Sequence[str]) -> Grade:
@@ -203,24 +206,6 @@ _t = _u.defaultTestLoader.loadTestsFromModule(_s.modules["__main__"])
 _r = _u.TextTestRunner(stream=open("/dev/null", "w")).run(_t)
 print("" if _r.testsRun == 0 or not _r.wasSuccessful() else "\\n{token}")
 """
-
-
-_CALL = """
-if __name__ == "__main__":
-    import json as _j, sys as _s
-    _a = _j.load(_s.stdin)
-    _v = {called}(*_a)
-    print("\\n{mark}" + _j.dumps(_v))
-"""
-
-
-def _returned(stdout: str, mark: str) -> tuple[bool, Any]:
-    """Whether the last line holds a value, and the value."""
-    head, found, text = stdout.rpartition(f"\n{mark}")
-    try:
-        return bool(found), json.loads(text)
-    except (ValueError, RecursionError):
-        return False, head
 
 
 @functools.cache

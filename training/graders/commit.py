@@ -1,7 +1,8 @@
 r"""What a reply commits to: one place in the text, found the same way by every grader.
 
 Strong marks are a `\boxed{…}`, an `<answer>` element, a line `#### …` and "final answer"; the last of them counts.
-Without any, the last "answer is/:" counts; without that, the last line. Nothing else of the reply is read.
+Without any, the last "answer is/:" counts; without that, the last line, unless all lines are short and so make a list.
+Nothing else of the reply is read.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ _HASHES = re.compile(r"^####[ \t]*(\S[^\n]*)", re.MULTILINE)
 _LINK = r"[ \t*_`]*(?:(?<![a-z])is(?![a-z])|是|为|應為|应为|[:=])[ \t*_`:]*"
 _FINAL = re.compile(rf"(?:final[ \t]+answer|最终答案|最終答案){_LINK}", re.IGNORECASE)
 _WEAK = re.compile(rf"(?:(?<![a-z])answer|答案)(?:[ \t]+to[ \t][^\n:]{{0,200}}?)?{_LINK}", re.IGNORECASE)
-_SENTENCE_END = re.compile(
-    r"(?:[.!?](?=\s)|[。！？;；\n]|,?\s(?:because|since|as|so|therefore|which)\s)", re.IGNORECASE
-)
+_SENTENCE_END = re.compile(r"(?:[.!?](?=\s)|[。！？\n]|,?\s(?:because|since|as|so|therefore|which)\s)", re.IGNORECASE)
 _FILLER = re.compile(r"[\s,;$.、，*]*(?:and|or|和|或)?[\s,;$.、，*]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """The committed text and which mark it stood at: boxed, answer tag, hashes, final answer, answer, last line."""
+    """The committed text and which mark it stood at: boxed, answer tag, hashes, final answer, answer, last line, list.
+
+    `line` is the whole line at the mark, for graders whose answers may hold full stops ("J. R. R. Tolkien").
+    """
 
     text: str
     mark: str
+    line: str = ""
 
 
 def plain(text: str) -> str:
@@ -54,8 +57,9 @@ def commit(reply: str) -> Commitment | None:
     if strong:
         return max(strong, key=lambda pair: pair[0])[1]
     if weak := _last(_WEAK, body):
-        return Commitment(_statement(body, weak.end()), "answer")
-    return Commitment(body.strip().splitlines()[-1].strip(), "last line")
+        return _statement(body, weak.end(), "answer")
+    lines = [line.strip() for line in body.strip().splitlines() if line.strip()]
+    return Commitment("", "list") if _is_list(lines) else Commitment(lines[-1], "last line")
 
 
 def sentence_end(text: str) -> str:
@@ -126,14 +130,19 @@ def _hashes(body: str) -> tuple[int, Commitment] | None:
 
 def _final(body: str) -> tuple[int, Commitment] | None:
     found = _last(_FINAL, body)
-    return (found.start(), Commitment(_statement(body, found.end()), "final answer")) if found else None
+    return (found.start(), _statement(body, found.end(), "final answer")) if found else None
+
+
+def _is_list(lines: list[str]) -> bool:
+    """Three or more short lines without a mark are alternatives: the last of them is no commitment."""
+    return len(lines) > 2 and all(len(line) < 60 and len(line.split()) <= 4 for line in lines)
 
 
 def _last(pattern: re.Pattern[str], body: str) -> re.Match[str] | None:
     return next(iter(deque(pattern.finditer(body), maxlen=1)), None)
 
 
-def _statement(body: str, at: int) -> str:
-    """The text at a mark: the rest of its line, or the next line that holds something; cut at the sentence's end."""
+def _statement(body: str, at: int, mark: str) -> Commitment:
+    """What stands at a mark: the rest of its line, or the next line that holds something; cut at the sentence's end."""
     lines = [line for line in body[at : at + 4_000].splitlines() if line.strip(" \t*_`$:")]
-    return sentence_end(lines[0]) if lines else ""
+    return Commitment(sentence_end(lines[0]), mark, bare(lines[0])) if lines else Commitment("", mark)

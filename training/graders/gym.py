@@ -34,9 +34,9 @@ def grade_gym(reply: str, stream: Mapping[str, Any], answer: str) -> Grade:
         return failed(said, f"The scorer did not end: {error}", kinds.get(error.kind, GradeOutcome.WRONG))
     score = result["score"]
     if score >= PASS_AT:
-        return passed(said, f"{stream['family']} scores it {score:.2f}.")
-    why = result.get("refused", f"{stream['family']} scores it {score:.2f}")
-    return failed(said, f"{why[0].upper()}{why[1:]}; {PASS_AT} is needed.")
+        return passed(said, f"The scorer of {stream['family']} gives {score:.2f}.")
+    why = f" ({result['refused']})" if "refused" in result else ""
+    return failed(said, f"The scorer of {stream['family']} gives {score:.2f}, less than {PASS_AT}{why}.")
 
 
 def committed(reply: str, answer: str) -> str:
@@ -48,7 +48,7 @@ def committed(reply: str, answer: str) -> str:
     found = commit(body)
     if found is None:
         return ""
-    if found.mark != "last line" and "\n" not in answer and not _is_own(body, answer):
+    if found.mark not in ("last line", "list") and "\n" not in answer and not _is_own(body, answer):
         return found.text
     blocks = _FENCE.findall(body)
     if blocks:

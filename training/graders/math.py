@@ -20,7 +20,16 @@ _ROOT = re.compile(r"√\s*(\d+|[a-zA-Z]|\([^()]*\)|\{[^{}]*\})")
 _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]+")
 _OR = re.compile(r"(?<![a-zA-Z])(?:or|either)(?![a-zA-Z])|或", re.IGNORECASE)
-_SIGNS = {"π": r"\pi ", "∞": r"\infty ", "×": r"\times ", "·": r"\cdot ", "÷": r"\div ", "≤": r"\le ", "≥": r"\ge "}
+_SIGNS = {
+    "π": r"\pi ",
+    "∞": r"\infty ",
+    "×": r"\times ",
+    "·": r"\cdot ",
+    "÷": r"\div ",
+    "≤": r"\le ",
+    "≥": r"\ge ",
+    r"\varnothing": r"\emptyset",
+}
 _SUPERSCRIPTS = {"²": "^2", "³": "^3", "°": r"^\circ", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
 
 
@@ -33,7 +42,7 @@ def grade_math(reply: str, answer: str) -> Grade:
     if refused := too_long(reply):
         return refused
     found = commit(reply)
-    if found is None or not clean_latex(found.text):
+    if found is None or not _TEXT.sub(r"\1", clean_latex(found.text)).strip():
         return failed("", "The reply commits to no formula.", GradeOutcome.NO_ANSWER)
     said = _said(found)
     if len(said) > MAX_COMMITTED:
@@ -41,6 +50,8 @@ def grade_math(reply: str, answer: str) -> Grade:
     gold = clean_latex(answer)
     if _squeezed(said) == _squeezed(gold):
         return passed(said, f"Committed formula equals the answer ({found.mark}).")
+    if said.count("=") > max(1, gold.count("=")):
+        return failed(said, "The committed text is a chain of several values.", GradeOutcome.AMBIGUOUS)
     if _OR.search(_TEXT.sub(r" \1 ", said)) and not _OR.search(_TEXT.sub(r" \1 ", gold)):
         return failed(said, "The committed text lists alternatives.", GradeOutcome.AMBIGUOUS)
     if _is_words(gold) or _is_words(said):

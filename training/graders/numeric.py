@@ -11,7 +11,7 @@ from training.graders.commit import Commitment, commit, plain, tail
 MAX_DIGITS = 400  # of a number, and as the size of its power of ten
 _NUMBER = re.compile(
     r"(?<![\w.])(?P<sign>[+-]?)\s?(?P<whole>\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?P<dec>\.\d+)?"
-    r"(?:[eE](?P<exp>[+-]?\d+)|\s*(?:\*|×|x|\\times)\s*10\s?(?:\^|\*\*)\s?\{?(?P<pow>[+-]?\d+)\}?)?(?![\d])"
+    r"(?:[eE](?P<exp>[+-]?\d+)|\s*(?:\*|×|x|\\times)\s*10\s?(?:\^|\*\*)\s?\{?(?P<pow>[+-]?\d+)\}?)?(?![a-zA-Z]*\d)"
 )
 _NOISE = re.compile(
     r"\\[!,;: ]|\\(?:text|mathrm|textbf|mathbf|left|right|displaystyle|approx|quad)(?![a-zA-Z])"

@@ -26,10 +26,11 @@ def grade_short(reply: str, answer: str) -> Grade:
         return failed("", "The reply commits to no answer.", GradeOutcome.NO_ANSWER)
     if len(text) > MAX_COMMITTED:
         return failed(text, "The committed text is too long for a short answer.")
-    if normalised(text) == normalised(answer) or normalised(tail(text)) == normalised(answer):
-        return passed(text, f"Committed text equals the answer ({found.mark}).")
-    if _alternatives(text, answer):
+    same = normalised(text) == normalised(answer)
+    if not same and _alternatives(text, answer):
         return failed(text, "The committed text lists alternatives.", GradeOutcome.AMBIGUOUS)
+    if same or normalised(tail(text)) == normalised(answer):
+        return passed(text, f"Committed text equals the answer ({found.mark}).")
     if _same_quantity(statement(found), answer):
         return passed(text, f"Committed number equals the answer within {RELATIVE:g} ({found.mark}).")
     return failed(text, f"Committed text differs from the answer ({found.mark}).")

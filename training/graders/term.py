@@ -31,15 +31,15 @@ def grade_term(
     keys = {_key(alias, case): term for alias, term in (aliases or {}).items()}
     keys |= {_key(term, case): term for term in vocabulary}
     wanted = _key(answer, case)
-    for text in (found.text, tail(found.text), _last_words(found.text)):
-        if (said := _key(text, case)) in keys:
-            return _verdict(keys[said], said == wanted, found.mark)
-    scope = found.text if found.mark != "last line" else without_reasoning(reply)
-    named = _scan(scope, keys, case)
+    marked = found.mark not in ("last line", "list")
+    named = _scan((found.line or found.text) if marked else without_reasoning(reply), keys, case)
     if len(named) > 1:
         listed = ", ".join(sorted(named))
         return failed(listed, f"The reply names several terms ({listed}).", GradeOutcome.AMBIGUOUS)
-    if not named or _NEGATED.search(scope[:MAX_SCANNED_CHARS]):
+    for text in (found.text, found.line, tail(found.text), _last_words(found.text)):
+        if (said := _key(text, case)) in keys:
+            return _verdict(keys[said], _key(keys[said], case) == wanted, found.mark)
+    if not named or _NEGATED.search(reply[:MAX_SCANNED_CHARS]):
         return failed(found.text, "The reply commits to no known term.", GradeOutcome.NO_ANSWER)
     (term,) = named
     return _verdict(term, _key(term, case) == wanted, found.mark)

@@ -102,12 +102,19 @@ def is_formula(text: str) -> bool:
 def _allowed(node: ast.AST) -> bool:
     if isinstance(node, ast.Name):
         return len(node.id) == 1 or node.id in FUNCTIONS
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):  # 9**9**9**9 would run until it is killed
+        return not any(isinstance(part, ast.Pow | ast.Call) for part in ast.walk(node.right)) and _small(node.right)
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int | float) and abs(node.value) < 1e12
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and not node.keywords
     kinds = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd)
     return isinstance(node, (*kinds, ast.Load))
+
+
+def _small(node: ast.AST) -> bool:
+    numbers = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    return all(isinstance(n, int | float) and abs(n) <= 1_000 for n in numbers)
 
 
 def _depth(value: Any) -> int:

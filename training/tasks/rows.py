@@ -70,6 +70,7 @@ def hub_rows(source: HubFile) -> list[Row]:
     from datasets import load_dataset
 
     try:
+        _reach(source)
         if source.files:
             paths = [f"hf://datasets/{source.repo}@{source.revision}/{name}" for name in source.files]
             table = load_dataset("json", data_files=paths, split="train")
@@ -82,6 +83,17 @@ def hub_rows(source: HubFile) -> list[Row]:
             f"The data set {source.repo} could not be loaded ({type(error).__name__}: {line}). {source.how_to_get}"
         ) from error
     return [_checked(row, source.fields, Path(source.repo), number) for number, row in enumerate(rows, 1)]
+
+
+def _reach(source: HubFile) -> None:
+    """Ask the hub once; `load_dataset` alone would retry for half a minute. HF_HUB_OFFLINE=1 skips the question."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    try:
+        HfApi().dataset_info(source.repo, revision=source.revision, timeout=10)
+    except OfflineModeIsEnabled:  # the user asks for the library's cached copy
+        return
 
 
 def load_rows(source: HubFile, data: Path | None) -> list[Row]:
