@@ -9,6 +9,7 @@ from typing import Any
 
 from core.commands.ask import add_team_options, read_question
 from core.coordinator import check_question
+from core.export import decision_to_dict
 from core.rules import rules_for
 from core.settings import load_settings, prepare_folders
 from core.team import Team, load_team
@@ -50,17 +51,9 @@ async def route(team: Team, question: str) -> dict[str, Any]:
     return {
         "agent": decision.agent,
         "role": decision.role.value,
-        "agent_probs": dict(decision.agent_probs),
-        "role_probs": {role.value: p for role, p in decision.role_probs.items()},
-        "agent_logits": dict(decision.agent_logits),
-        "role_logits": {role.value: z for role, z in decision.role_logits.items()},
-        "head_agent": decision.head_agent,
-        "head_role": decision.head_role.value,
-        "override": decision.override.value if decision.override else None,
-        "masked": dict(decision.masked),
+        **decision_to_dict(decision),
         "read_token": {"id": token.id, "text": token.text, "index": token.index},
         "hidden_size": int(decision.hidden.vector.shape[0]),
-        "truncated": decision.hidden.truncated,
         "elapsed_ms": round(decision.elapsed_s * 1000, 2),
         "checkpoint": team.checkpoint_name,
         "backbone": team.backbone_name,
