@@ -55,6 +55,7 @@ class LedgerCaller:
         self.breakers = Breakers()
         self.caps = Caps.of(settings, process=process, run_usd=run_usd)
         self._ledger = store.ledger
+        self._ledger.recover()
         self._cache = ReplyCache(store.replies, replay=replay) if remember or replay else None
         self._limits = limits
         self._channels = channels
