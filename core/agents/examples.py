@@ -102,14 +102,13 @@ def _is_plain_call(source: str) -> bool:
 def literal(text: str) -> tuple[str, Any] | None:
     """The text as Python would show it, and its value; JSON's true, false and null are understood."""
     text = re.sub(r"^`+|`+$", "", text.strip())
-    try:
-        value = ast.literal_eval(_WORDS.get(text, text))
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+    for spelling in (text, re.sub(r"\b(true|false|null)\b", lambda word: _WORDS[word[0]], text)):
         try:
-            value = ast.literal_eval(re.sub(r"\b(true|false|null)\b", lambda word: _WORDS[word[0]], text))
+            value = ast.literal_eval(spelling)
+            return repr(value), value
         except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-            return None
-    return repr(value), value
+            continue
+    return None
 
 
 def _in_out(question: str) -> Iterator[InOut]:

@@ -135,9 +135,8 @@ def _try_calls(
         ran = result.outcome is Outcome.PASSED
         value = literal(item.want)
         passed = ran and value is not None and same_value(value[1], result.value)
-        tries.append(
-            Try(f"{entry}: {item.stdin.strip()}", passed, repr(result.value) if ran else result.error, item.want)
-        )
+        got = _shown_value(result.value) if ran else result.error
+        tries.append(Try(f"{entry}: {item.stdin.strip()}", passed, got, item.want))
     return tries
 
 
@@ -221,6 +220,13 @@ def _is_call(example: InOut, code: str) -> bool:
     """Arguments for a function, unless the code reads standard input."""
     reads = re.search(r"\binput\s*\(|\bstdin\b|\bopen\s*\(\s*0\s*[,)]", code)
     return example.arguments is not None and not reads
+
+
+def _shown_value(value: Any) -> str:
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # an integer of more than 4,300 digits
+        return f"a very large {type(value).__name__}"
 
 
 def _is_pair_of_text(value: Any) -> bool:

@@ -79,11 +79,14 @@ def serve(line: Line) -> None:
     except BaseException as error:
         line.say({"error": describe(error)})
         return
+    sys.stdout.flush()
     line.say({"value": None})
     while (message := line.hear()) is not None:
         try:
             function = find(namespace, line.setup["entry_point"])
-            line.say({"id": message["id"], "value": function(*message["args"], **message["kwargs"])})
+            value = function(*message["args"], **message["kwargs"])
+            sys.stdout.flush()
+            line.say({"id": message["id"], "value": value})
         except BaseException as error:
             line.say({"id": message["id"], "error": describe(error)})
 
