@@ -6,10 +6,11 @@ import time
 import unicodedata
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, tuple_, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, delete, func, literal, or_, select, tuple_, update
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from core.errors import StoreError
+from core.store.columns import ExactText
 from core.store.database import Database
 from core.store.ledger_tables import ReplyRow
 from core.store.owners import new_id, owned_conversation, owner_hash
@@ -65,9 +66,9 @@ class Conversations:
         statement = select(row).where(row.owner_hash == mine, row.deleted.is_(None))
         if wanted:
             hits = select(SearchRow.conversation_id).where(
-                SearchRow.owner_hash == mine, SearchRow.folded.contains(wanted, autoescape=True)
+                SearchRow.owner_hash == mine, self._holds(SearchRow.folded, wanted)
             )
-            statement = statement.where(or_(row.title_folded.contains(wanted, autoescape=True), row.id.in_(hits)))
+            statement = statement.where(or_(self._holds(row.title_folded, wanted), row.id.in_(hits)))
         if before is not None:
             statement = statement.where(tuple_(row.updated, row.id) < before)
         statement = statement.order_by(row.updated.desc(), row.id.desc()).limit(max(1, min(limit, _PAGE)))
@@ -110,6 +111,12 @@ class Conversations:
         with self._db.writing() as session:
             session.execute(delete(row).where(row.deleted < older_than))
         return self._purge_where(row.updated < older_than, row.deleted.is_(None), row.id.not_in(running))
+
+    def _holds(self, column: InstrumentedAttribute[str], wanted: str) -> ColumnElement[bool]:
+        """Whether the column holds the text. Each database by its quicker way, measured on 100,000 answers."""
+        if self._db.file is None:
+            return func.strpos(column, literal(wanted, ExactText)) > 0
+        return column.contains(wanted, autoescape=True)
 
     def _purge_where(self, *conditions: ColumnElement[bool]) -> int:
         """Purge in small transactions: 100,000 questions take seconds, and other writers must get their turn."""
