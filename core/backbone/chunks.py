@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,6 +42,23 @@ class Engine(Protocol):
 
     def extend(self, store: Any, ids: Sequence[Sequence[int]], closing: Sequence[int]) -> Tensor:
         """Append a chunk; return what stands at the last closing token, one row for each transcript."""
+        ...
+
+    @property
+    def layers(self) -> int:
+        """Layers of the whole model."""
+        ...
+
+    def size_of(self, name: str) -> tuple[int, int]:
+        """Rows and columns of a matrix by its `state_dict` name. Raises KeyError."""
+        ...
+
+    def matrix(self, name: str) -> Tensor:
+        """A copy of one weight by its `state_dict` name. Raises KeyError."""
+        ...
+
+    def with_weights(self, changed: Mapping[str, Tensor]) -> Engine:
+        """The same model with some matrices replaced; this one is left as it is."""
         ...
 
 

@@ -71,6 +71,20 @@ class Decoder:
                 return linear.dense(bare)
         raise KeyError(name)
 
+    @property
+    def layers(self) -> int:
+        """Layers of the whole model."""
+        return self.shape.layers
+
+    def size_of(self, name: str) -> tuple[int, int]:
+        """Rows and columns of a matrix by its full name. Raises KeyError."""
+        if name == "embed_tokens.weight":
+            return int(self.embedding.shape[0]), self.shape.hidden
+        kind, index, inner = name.removesuffix(".weight").split(".", 2)
+        if kind != "layers" or int(index) >= self.shape.layers:
+            raise KeyError(name)
+        return self.shape.matrices()[inner]
+
     def with_weights(self, changed: Mapping[str, Tensor]) -> Decoder:
         """The same model with some matrices replaced, sharing all others; this one is left as it is."""
         known = {f"{bare}.weight" for linear in self.linears.values() for bare in linear.names} | set(self.vectors)
@@ -135,6 +149,28 @@ class Decoder:
             return x[:, :0]
         # A copy: what is read must not keep the whole block alive.
         return x[:, -reads:].clone() if self.depth < self.shape.layers else self.final_norm(x[:, -1])
+
+    def tail(self, x: Tensor, first: int) -> Tensor:
+        """Run the layers from `first` on over a whole transcript and return h [rows, hidden] of its last row.
+
+        Args:
+            x: residual stream [rows, n, hidden] in front of layer `first`, as a trunk of that depth returns it.
+            first: index of the first layer to run.
+        """
+        import torch
+
+        shape = self.shape
+        lead = (shape.layers - first, 2, x.shape[0], shape.kv_heads)
+        with torch.inference_mode():
+            store = KeyValues.empty(lead, x.shape[1], shape.head_dim, 0, dtype=x.dtype, device=x.device, first=first)
+            for start in range(0, x.shape[1], BLOCK):
+                rows = x[:, start : start + BLOCK]
+                rotary, mask = self.rotary(start, start + rows.shape[1]), self.mask(start, rows.shape[1])
+                for index in range(first, shape.layers - 1):
+                    rows = self.layer(index, rows, rotary, mask, store)
+                rows = self.last_layer(shape.layers - 1, rows, rotary, store)
+                store.length += min(BLOCK, x.shape[1] - start)
+            return self.final_norm(rows[:, -1])
 
     def layer(self, index: int, x: Tensor, rotary: Rotary, mask: Tensor | None, store: KeyValues) -> Tensor:
         """One decoder layer on `x` [rows, n, hidden], writing its keys and values behind `store.length`."""

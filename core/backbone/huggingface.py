@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.backbone.base import Backbone, Rendered
 from core.backbone.chunks import ChunkReader, Engine
@@ -65,7 +65,8 @@ class HuggingFaceBackbone:
         self.hidden_size = engine.hidden_size
         self.context_length = engine.context_length
         self._reader = ChunkReader(engine, self.cache, identity.weights_hash.encode())
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()  # held while the engine runs
+        self._trunks: dict[int, ChunkReader] = {}
 
     def special_tokens(self) -> tuple[str, ...]:
         """See Backbone.special_tokens."""
@@ -78,14 +79,14 @@ class HuggingFaceBackbone:
     def hidden(self, rendered: Rendered) -> HiddenState:
         """See Backbone.hidden. Raises QuestionInvalid when the transcript is longer than the context."""
         tokens = self.tokens(rendered)
-        with self._lock:
+        with self.lock:
             state = self._reader.read(tokens).state
         return self.state(rendered, tokens, state[0])
 
     def hidden_batch(self, rendered: Sequence[Rendered]) -> list[HiddenState]:
         """See Backbone.hidden_batch. Transcripts with chunks of equal lengths run together, never padded."""
         tokens = [self.tokens(one) for one in rendered]
-        with self._lock:
+        with self.lock:
             if self.batching:
                 states = self._reader.read_batch(tokens)
             else:
@@ -103,6 +104,17 @@ class HuggingFaceBackbone:
         if tokens.total == 0:
             raise QuestionInvalid("The transcript is empty; ask something.")
         return tokens
+
+    def trunk(self, depth: int) -> ChunkReader:
+        """A reader of the first `depth` layers that keeps their residual stream, in the same cache.
+
+        Only engines with `trunk` have one (`core.backbone.decoder`). Hold `lock` while reading.
+        """
+        if depth not in self._trunks:
+            engine: Any = self.engine
+            seed = f"{self.weights_hash}, {depth} layers".encode()
+            self._trunks[depth] = ChunkReader(engine.trunk(depth), self.cache, seed)
+        return self._trunks[depth]
 
     def state(self, rendered: Rendered, tokens: Tokens, vector: torch.Tensor) -> HiddenState:
         """Wrap h [hidden] with where it came from. Raises NonFiniteState."""

@@ -48,13 +48,21 @@ class KeyValues:
 
     @classmethod
     def empty(
-        cls, lead: tuple[int, int, int, int], capacity: int, head_dim: int, tap: int, *, dtype: Any, device: Any
+        cls,
+        lead: tuple[int, int, int, int],
+        capacity: int,
+        head_dim: int,
+        tap: int,
+        *,
+        dtype: Any,
+        device: Any,
+        first: int = 0,
     ) -> KeyValues:
         """Fresh memory. Pages are only touched when tokens are written."""
         import torch
 
         pairs = torch.empty((*lead, capacity, head_dim), dtype=dtype, device=device)
-        return cls(pairs, torch.empty((lead[2], capacity, tap), dtype=dtype, device=device) if tap else None, 0)
+        return cls(pairs, torch.empty((lead[2], capacity, tap), dtype=dtype, device=device) if tap else None, 0, first)
 
     @property
     def capacity(self) -> int:

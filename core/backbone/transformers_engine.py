@@ -7,7 +7,7 @@ to an earlier token (sliding windows, recurrent states) is read from the start e
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +55,10 @@ class TransformersEngine:
 
     batches = False
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, changed: Mapping[str, Tensor] | None = None) -> None:
         self.model = model
+        self._parameters = dict(model.named_parameters())
+        self._changed = dict(changed or {})
         config = model.config.get_text_config()
         self._config = config
         self.hidden_size = int(config.hidden_size)
@@ -83,6 +85,27 @@ class TransformersEngine:
             raise ConfigError(f"{folder} cannot be used as the backbone: {why}") from error
         return cls(model.to(device).eval())
 
+    @property
+    def layers(self) -> int:
+        """Layers of the model."""
+        return int(self._config.num_hidden_layers)
+
+    def size_of(self, name: str) -> tuple[int, int]:
+        """Rows and columns of a matrix by its `state_dict` name. Raises KeyError."""
+        rows, columns = self._parameters[name].shape
+        return int(rows), int(columns)
+
+    def matrix(self, name: str) -> Tensor:
+        """A copy of one weight by its `state_dict` name, replaced ones included. Raises KeyError."""
+        found: Tensor = self._changed[name] if name in self._changed else self._parameters[name]
+        return found.detach().clone()
+
+    def with_weights(self, changed: Mapping[str, Tensor]) -> TransformersEngine:
+        """The same model with some matrices replaced for the time of each call; this one is left as it is."""
+        if unknown := set(changed) - set(self._parameters):
+            raise KeyError(", ".join(sorted(unknown)))
+        return TransformersEngine(self.model, {**self._changed, **changed})
+
     def new_store(self, capacity: int, rows: int = 1) -> DynamicStore:
         """Empty memory; it grows by itself."""
         from transformers import DynamicCache
@@ -102,11 +125,22 @@ class TransformersEngine:
             for start in range(0, max(length, 1), block):
                 stop = start + block if start + block < length else length + tail
                 options = {self._argument: store.cache, "use_cache": True} if self.caches else {"use_cache": False}
-                last = self.model(rows[:, start:stop], **options).last_hidden_state[:, -1]
+                last = self._forward(rows[:, start:stop], options)
         if tail and self.caches:
             store.cache.crop(-tail)
         store.length += length
         return last if tail else last[:, :0]
+
+    def _forward(self, ids: Tensor, options: dict[str, Any]) -> Tensor:
+        """Hidden state [rows, hidden] of the last position."""
+        from torch.func import functional_call
+
+        if self._changed:
+            output = functional_call(self.model, self._changed, (ids,), options)
+        else:
+            output = self.model(ids, **options)
+        hidden: Tensor = output.last_hidden_state[:, -1]
+        return hidden
 
     def _plain_memory(self) -> bool:
         """True when the model keeps ordinary keys and values for every layer (no recurrent state)."""
