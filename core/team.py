@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from core.assets import SHIPPED_CHECKPOINTS
 from core.calls.base import Account, Caller
 from core.coordinator import stoppable
@@ -158,9 +160,12 @@ def with_svf(backbone: Backbone, checkpoint: Checkpoint) -> Backbone:
     """The backbone with the checkpoint's singular-value offsets applied, if it has any."""
     if checkpoint.svf is None:
         return backbone
+    from core.backbone.huggingface import HuggingFaceBackbone
     from core.svf import adapt
 
-    return adapt(backbone, checkpoint.svf, checkpoint.svf_offsets)
+    if not isinstance(backbone, HuggingFaceBackbone):
+        raise CheckpointInvalid(f"Checkpoint {checkpoint.name} scales weight matrices, and {backbone.name} has none.")
+    return adapt(backbone, checkpoint.svf, np.asarray(checkpoint.svf_offsets, dtype=np.float32))
 
 
 def make_caller(settings: Settings, store: Store | None) -> Caller:

@@ -91,7 +91,7 @@ def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
         "name": checkpoint.name,
         "kind": checkpoint.spec.kind,
         "parameters": checkpoint.head.n_params,
-        "svf_offsets": checkpoint.svf.total if checkpoint.svf else 0,
+        "svf_offsets": checkpoint.svf.size if checkpoint.svf else 0,
         "backbone": checkpoint.backbone,
         "protocol": checkpoint.protocol,
         "agents": [name for name, _ in checkpoint.agents],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,8 @@ import numpy as np
 
 from core.assets import SHIPPED_CHECKPOINTS
 from core.checkpoint.container import Entry, read_container, strict_json
-from core.checkpoint.record import NAME, Checkpoint, SvfLayout
-from core.errors import CheckpointInvalid
+from core.checkpoint.record import NAME, Checkpoint
+from core.errors import CheckpointInvalid, ConfigError
 from core.files import atomic_write
 from core.heads import Calibration, HeadSpec, build_head
 from core.transcript import PROTOCOLS, protocol_id
@@ -26,7 +27,10 @@ from core.types import ROLES, Role
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from core.svf.layout import SvfLayout
+
 FORMAT = 1
+_MATRIX = re.compile(r"layers\.\d{1,4}\.[a-z_.]{1,80}\.weight|embed_tokens\.weight|lm_head\.weight")
 SUFFIX = ".safetensors"
 _KEYS = {
     "format",
@@ -155,7 +159,7 @@ def _check_tensors(data: Mapping[str, Any], entries: Mapping[str, Entry]) -> Non
         blank = np.broadcast_to(np.float32(0), needed["directions"])  # takes no memory, whatever its size
     needed["theta"] = (build_head(spec, directions=blank).n_params,)
     if data["svf"] is not None:
-        needed["svf_offsets"] = (_layout(data["svf"]).total,)
+        needed["svf_offsets"] = (_layout(data["svf"]).size,)
     if "calibration.mean" in entries or "calibration.scale" in entries:
         needed |= {"calibration.mean": (d,), "calibration.scale": (d,)}
     if set(entries) != set(needed):
@@ -171,12 +175,24 @@ def _check_tensors(data: Mapping[str, Any], entries: Mapping[str, Entry]) -> Non
 
 
 def _layout(data: Any) -> SvfLayout:
+    from core.svf.layout import SvfLayout
+
     keys = {"kind", "mode", "names", "counts"}
     if not isinstance(data, dict) or set(data) != keys:
         raise CheckpointInvalid(f"An SVF layout is described by {', '.join(sorted(keys))}.")
-    if not isinstance(data["names"], list) or not isinstance(data["counts"], list):
-        raise CheckpointInvalid("SVF names and counts must be lists.")
-    return SvfLayout(data["kind"], data["mode"], tuple(data["names"]), tuple(data["counts"]))
+    names, counts = data["names"], data["counts"]
+    if not isinstance(names, list) or not all(isinstance(n, str) and _MATRIX.fullmatch(n) for n in names):
+        raise CheckpointInvalid(f"SVF names must be those of weight matrices, not {names!r:.80}.")
+    if data["kind"] == "layer" and not all(name.startswith("layers.") for name in names):
+        raise CheckpointInvalid(f"An SVF layout of kind layer names matrices of layers only, not {names!r:.80}.")
+    if len(set(names)) != len(names):
+        raise CheckpointInvalid("An SVF layout names each matrix once.")
+    if not isinstance(counts, list) or not all(type(count) is int and 0 < count <= 1_000_000 for count in counts):
+        raise CheckpointInvalid(f"SVF counts must be whole numbers above 0, not {counts!r:.80}.")
+    try:
+        return SvfLayout(data["kind"], data["mode"], tuple(names), tuple(counts))
+    except (ConfigError, TypeError) as error:
+        raise CheckpointInvalid(str(error)) from None
 
 
 def _build(data: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[np.floating[Any]]]) -> Checkpoint:

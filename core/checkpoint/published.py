@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.checkpoint.container import Entry, file_size, foreign_format, read_container
-from core.checkpoint.record import Checkpoint, SvfLayout
+from core.checkpoint.record import Checkpoint
 from core.errors import CheckpointInvalid
 from core.heads import HeadSpec
 from core.transcript import protocol_id
@@ -47,8 +47,8 @@ _PROJECTIONS = (
     "mlp.down_proj",
 )
 MATRICES = (
-    "model.embed_tokens.weight",
-    *(f"model.layers.26.{name}.weight" for name in _PROJECTIONS),
+    "embed_tokens.weight",
+    *(f"layers.26.{name}.weight" for name in _PROJECTIONS),
     "lm_head.weight",
 )
 OFFSETS = len(MATRICES) * HIDDEN
@@ -69,6 +69,8 @@ def import_vector(path: Path, *, name: str, embedding: str, protocol: str = "") 
     Raises:
         CheckpointInvalid: The file is not that vector.
     """
+    from core.svf.layout import SvfLayout
+
     vector = read_vector(path)
     return Checkpoint(
         name=name,

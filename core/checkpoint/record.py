@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from core.backbone.base import Backbone
+    from core.svf.layout import SvfLayout
 
     Floats = npt.NDArray[np.floating[Any]]
 
@@ -28,40 +29,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PROTOCOL = re.compile(r"[a-z]+@\d+:[0-9a-f]{12}")
 _LONGEST_TEXT = 2_000
 _LONGEST_SUMMARY = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class SvfLayout:
-    """Which weight matrices the singular-value offsets belong to, in order.
-
-    `kind` is `layer` (the seven projections of the second-to-last layer) or `published` (nine matrices of the
-    public vector); `mode` is `tied` or `separate`, for the latter's embedding; `counts` are singular values.
-    """
-
-    kind: str
-    mode: str
-    names: tuple[str, ...]
-    counts: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("layer", "published") or self.mode not in ("tied", "separate"):
-            raise CheckpointInvalid(
-                "SVF layouts are `layer` or `published`, `tied` or `separate`; "
-                f"found {self.kind!r:.40}, {self.mode!r:.40}."
-            )
-        if not all(isinstance(name, str) and 0 < len(name) <= 200 for name in self.names):
-            raise CheckpointInvalid("Every SVF matrix needs a name of at most 200 characters.")
-        if not all(type(count) is int and 0 < count <= 1_000_000 for count in self.counts):
-            raise CheckpointInvalid("Every SVF count must be a whole number above 0.")
-        if len(self.names) != len(self.counts) or not self.names:
-            raise CheckpointInvalid(
-                f"The SVF layout names {len(self.names)} matrices but has {len(self.counts)} counts."
-            )
-
-    @property
-    def total(self) -> int:
-        """Number of offsets."""
-        return sum(self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +65,7 @@ class Checkpoint:
         if (self.svf is None) != (self.svf_offsets is None):
             raise CheckpointInvalid("An SVF layout needs offsets, and offsets need a layout; only one of them is here.")
         if self.svf is not None and self.svf_offsets is not None:
-            _check_vector("svf_offsets", self.svf_offsets, self.svf.total)
+            _check_vector("svf_offsets", self.svf_offsets, self.svf.size)
         if self.directions is not None and not np.isfinite(self.directions).all():
             raise CheckpointInvalid("directions holds values that are not finite.")
         for label in ("theta", "svf_offsets", "directions"):
@@ -150,12 +117,6 @@ class Checkpoint:
 
     def metadata(self) -> dict[str, Any]:
         """Everything but the arrays, as plain data for JSON."""
-        svf = self.svf and {
-            "kind": self.svf.kind,
-            "mode": self.svf.mode,
-            "names": list(self.svf.names),
-            "counts": list(self.svf.counts),
-        }
         return {
             "name": self.name,
             "protocol": self.protocol,
@@ -164,7 +125,7 @@ class Checkpoint:
             "agents": [list(agent) for agent in self.agents],
             "roles": [str(role) for role in self.roles],
             "head": self.spec.to_json(),
-            "svf": svf,
+            "svf": None if self.svf is None else self.svf.to_json(),
             "summary": dict(self.summary),
             "licence": self.licence,
             "note": self.note,

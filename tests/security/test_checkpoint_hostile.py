@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from core.checkpoint import load_checkpoint, save_checkpoint
 from core.checkpoint.published import LENGTH, read_vector
 from core.errors import CheckpointInvalid
-from tests.unit.test_checkpoint import D, make
+from tests.unit.test_checkpoint import SVF, D, make
 
 
 def good():
@@ -51,6 +51,10 @@ def with_meta(**changes):
         meta = {k: v for k, v in meta.items() if k != key} if value is ... else {**meta, key: value}
     header["__metadata__"]["trinity"] = json.dumps(meta)
     return build(header, body)
+
+
+def with_svf(**changes):
+    return with_meta(svf={**SVF.to_json(), **changes})
 
 
 def with_tensor(name, **changes):
@@ -147,12 +151,20 @@ HOSTILE = {
     "head-agents": (with_meta(head=spec(n_agents=3)), ["[20]", "[24]"]),
     "head-odd": (with_meta(head="linear"), ["linear"]),
     "svf-gone": (with_meta(svf=None), ["svf_offsets"]),
-    "svf-other-total": (
-        with_meta(svf={"kind": "layer", "mode": "tied", "names": ["a"], "counts": [5]}),
-        ["[9]", "[5]"],
-    ),
+    "svf-other-total": (with_svf(counts=[5, 5]), ["[9]", "[10]"]),
+    "svf-kind": (with_svf(kind="other"), ["other"]),
+    "svf-mode": (with_svf(mode=["tied"]), ["tied"]),
+    "svf-published-names": (with_svf(kind="published"), ["embed_tokens"]),
+    "svf-names": (with_svf(names=["../x", "y"]), ["../x"]),
+    "svf-names-numbers": (with_svf(names=[1, 2]), ["[1, 2]"]),
+    "svf-names-twice": (with_svf(names=["lm_head.weight"] * 2, kind="published"), ["once"]),
+    "svf-layer-of-tables": (with_svf(names=["lm_head.weight", "embed_tokens.weight"]), ["layers only"]),
+    "svf-fewer-counts": (with_svf(counts=[9]), ["count"]),
+    "svf-zero-count": (with_svf(counts=[9, 0]), ["[9, 0]"]),
+    "svf-float-count": (with_svf(counts=[5.0, 4.0]), ["[5.0, 4.0]"]),
+    "svf-no-list": (with_svf(counts="9"), ["'9'"]),
     "svf-odd": (with_meta(svf={"kind": "layer"}), ["SVF"]),
-    "svf-counts": (with_meta(svf={"kind": "layer", "mode": "tied", "names": ["a"], "counts": "9"}), ["lists"]),
+    "svf-no-object": (with_meta(svf=[1]), ["SVF"]),
     "tensor-renamed": (renamed("theta", "weight"), ["weight", "theta"]),
     "tensor-path": (renamed("directions", "../directions"), ["../directions"]),
     "tensor-scale-only": (renamed("calibration.mean", "mean"), ["calibration.mean"]),

@@ -10,7 +10,6 @@ import pytest
 from core.backbone.fake import FakeBackbone
 from core.checkpoint import (
     Checkpoint,
-    SvfLayout,
     find_checkpoint,
     known_checkpoints,
     load_checkpoint,
@@ -20,13 +19,14 @@ from core.checkpoint import (
 from core.errors import CheckpointInvalid, NonFiniteState
 from core.files import atomic_write
 from core.heads import Calibration, HeadSpec, build_head, principal_directions
+from core.svf import SvfLayout
 from core.transcript import protocol_id
 from core.types import ROLES, Role
 
 D = 12
 BACKBONE = FakeBackbone(hidden_size=D)
 STATES = np.random.default_rng(0).standard_normal((50, D)).astype(np.float32)
-SVF = SvfLayout("layer", "tied", ("layers.3.q", "layers.3.k"), (5, 4))
+SVF = SvfLayout("layer", "tied", ("layers.3.self_attn.q_proj.weight", "layers.3.self_attn.k_proj.weight"), (5, 4))
 
 
 def make(kind="linear", dtype=np.float32, *, calibrated=False, with_svf=False, **changes):
@@ -147,23 +147,6 @@ def test_what_does_not_fit_is_refused_with_both_values(changes, words):
     with pytest.raises(CheckpointInvalid) as caught:
         make(**changes)
     assert all(word in str(caught.value) for word in words), caught.value
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        ("other", "tied", ("a",), (1,)),
-        ("layer", "loose", ("a",), (1,)),
-        ("layer", "tied", ("a",), (1, 2)),
-        ("layer", "tied", (), ()),
-        ("layer", "tied", ("a",), (0,)),
-        ("layer", "tied", ("a",), (1.0,)),
-        ("layer", "tied", (1,), (1,)),
-    ],
-)
-def test_a_wrong_svf_layout_is_refused(layout):
-    with pytest.raises(CheckpointInvalid):
-        SvfLayout(*layout)
 
 
 def test_a_head_is_bound_to_the_weights_it_was_made_for():

@@ -82,9 +82,9 @@ def test_the_vector_keeps_its_values_slots_and_rows(tmp_path, dtype, form):
     assert np.array_equal(checkpoint.svf_offsets, values[:9216])
     assert np.array_equal(checkpoint.theta, values[9216:])
     assert checkpoint.head.n_params == 10_240
-    assert checkpoint.svf.names[0] == "model.embed_tokens.weight"
-    assert checkpoint.svf.names[1:4] == tuple(f"model.layers.26.self_attn.{p}_proj.weight" for p in "qkv")
-    assert checkpoint.svf.names[-2:] == ("model.layers.26.mlp.down_proj.weight", "lm_head.weight")
+    assert checkpoint.svf.names[0] == "embed_tokens.weight"
+    assert checkpoint.svf.names[1:4] == tuple(f"layers.26.self_attn.{p}_proj.weight" for p in "qkv")
+    assert checkpoint.svf.names[-2:] == ("layers.26.mlp.down_proj.weight", "lm_head.weight")
     assert [name for name, _ in checkpoint.agents] == list(SLOTS)
     assert checkpoint.roles == (Role.WORKER, Role.THINKER, Role.VERIFIER)
     h = np.random.default_rng(1).standard_normal(1024)
