@@ -71,8 +71,8 @@ def gym_score(job: dict[str, Any]) -> dict[str, Any]:
 def unsafe(family: str, reply: str) -> str | None:
     """Why a reply may not reach a scorer that evaluates it, or None."""
     if family in EVALUATED and not is_literal(reply):
-        # These scorers also take plain text, which they compare before anything is evaluated: no bracket, no call.
-        return None if re.fullmatch(r"[\w .#\n-]*", reply) and "__" not in reply else "it is not a plain list"
+        # Boards and strings of these families use few signs, none of which names anything in the scorers' scope.
+        return None if re.fullmatch(r"[\d\sA-EQ_]*", reply) else "it is not a plain list"
     if family in PARSED and not is_formula(reply):
         return "it is not a plain formula"
     return None

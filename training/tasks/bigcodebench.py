@@ -49,10 +49,7 @@ class BigCodeBench(TableTask):
 
     def item(self, row: Row, number: int) -> Item:
         """`libs` is a list, or its Python notation in a text."""
-        libs: Any = row["libs"]
-        if isinstance(libs, str):
-            libs = ast.literal_eval(libs)
-        shown = {"entry_point": str(row["entry_point"]), "libs": [str(lib) for lib in libs]}
+        shown = {"entry_point": str(row["entry_point"]), "libs": _libraries(row["libs"])}
         hidden = {"test": str(row["test"]), "prompt": str(row["complete_prompt"])}
         question = f"{row[f'{self._mode}_prompt']}\n\nReply with all of the code in one code block."
         answer = str(row["complete_prompt"]) + str(row.get("canonical_solution") or "")
@@ -67,3 +64,12 @@ class BigCodeBench(TableTask):
     def reference(self, item: Item) -> str | None:
         """See Task.reference."""
         return f"```python\n{item.answer}\n```" if item.answer != item.hidden["prompt"] else None
+
+
+def _libraries(value: Any) -> list[str]:
+    """Names of libraries. Raises ValueError when the cell is no list."""
+    try:
+        found = ast.literal_eval(value) if isinstance(value, str) else value
+    except SyntaxError as error:
+        raise ValueError(f"libs is not a list ({error.msg})") from None
+    return [str(name) for name in found]

@@ -54,7 +54,7 @@ class Math500(TableTask):
         if not str(answer).strip():
             raise ValueError("the row has no answer")
         shown = {"subject": row.get("subject") or row.get("type") or "", "level": str(row.get("level") or "")}
-        item_id = str(row.get("unique_id") or f"math/{number}")
+        item_id = str(row.get("unique_id") or f"{'math500' if 'answer' in row else 'competition_math'}/{number}")
         return Item(item_id, self.name, "mathematics", f"{row['problem']}\n\n{BOXED}", str(answer), shown)
 
     def _load(self) -> dict[str, list[Item]]:

@@ -40,9 +40,11 @@ class HubFile:
     @property
     def how_to_get(self) -> str:
         """One sentence for the error message."""
-        ask = "Ask for access on its page, set HF_TOKEN" if self.gated else "Connect to huggingface.co"
+        ask = "Ask for access on its page and set HF_TOKEN" if self.gated else "Connect to huggingface.co"
+        fields = ", ".join(self.fields)
         return (
-            f"{ask}, or pass a local file of the same fields ({', '.join(self.fields)}) with --data FILE ({FORMATS})."
+            f"{ask}, set HF_HUB_OFFLINE=1 to use a copy in the library's cache, or pass a local file of the same "
+            f"fields ({fields}) with --data FILE ({FORMATS})."
         )
 
 

@@ -26,15 +26,14 @@ def packed_string(text: str) -> str:
         raise ValueError(f"private tests are not base64 of zlib data ({error})") from None
     if unpacker.unconsumed_tail or not unpacker.eof:
         raise ValueError(f"private tests are cut off or larger than {MAX_BYTES >> 20} MB unpacked")
-    strings: list[str] = []
     try:
-        for opcode, value, _ in pickletools.genops(io.BytesIO(body)):
-            if opcode.name in _STRING:
-                strings.append(str(value))
-            elif opcode.name not in _HARMLESS:
-                raise ValueError(f"private tests hold the pickle instruction {opcode.name}, which is not read")
-    except (UnicodeDecodeError, IndexError, AttributeError) as error:
+        found = [(opcode.name, value) for opcode, value, _ in pickletools.genops(io.BytesIO(body))]
+    except (ValueError, IndexError, AttributeError) as error:  # what genops raises on bytes that are no pickle
         raise ValueError(f"private tests are not a pickled string ({error})") from None
+    strange = [name for name, _ in found if name not in _STRING | _HARMLESS]
+    if strange:
+        raise ValueError(f"private tests hold the pickle instruction {strange[0]}, which is not read")
+    strings = [str(value) for name, value in found if name in _STRING]
     if len(strings) != 1:
         raise ValueError(f"private tests must hold one string; they hold {len(strings)}")
     return strings[0]

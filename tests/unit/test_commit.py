@@ -1,0 +1,115 @@
+"""Where a reply commits itself, and how numbers and code are read from it."""
+
+from fractions import Fraction
+
+import pytest
+
+from training.graders.code import commit_code, complete, same_output, same_value
+from training.graders.commit import commit, sentence_end, tail, without_reasoning
+from training.graders.judge import grade_by_judge, judge_prompt, read_mark
+from training.graders.numeric import numbers_in, parse_number
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "mark"),
+    [
+        ("so \\boxed{1} but then \\boxed{2}", "2", "boxed"),
+        ("\\boxed{1} or \\boxed{2}", "1, 2", "boxed"),
+        ("\\boxed{\\frac{1}{2}}", "\\frac{1}{2}", "boxed"),
+        ("\\boxed{1", "", "boxed"),
+        ("\\boxed{}", "", "boxed"),
+        ("\\boxed{1}. Final answer: 2", "2", "final answer"),
+        ("Final answer: 2. See \\boxed{1}", "1", "boxed"),
+        ("<answer> x </answer>", "x", "answer tag"),
+        ("a\n#### 12.", "12", "hashes"),
+        ("The answer to the question is 5. Good.", "5", "answer"),
+        ("**Answer:** *5*", "5", "answer"),
+        ("Answer:\n\n5", "5", "answer"),
+        ("最终答案：五。", "五", "final answer"),
+        ("so it goes\n\nlast", "last", "last line"),
+        ("a\nb\nc", "", "list"),
+    ],
+)
+def test_the_mark_that_counts(reply, text, mark):
+    found = commit(reply)
+    assert (found.text, found.mark) == (text, mark)
+
+
+def test_no_text_no_commitment():
+    assert commit("") is commit(" \n ") is commit("<think>\\boxed{1}") is None
+
+
+def test_reasoning_is_only_what_leads():
+    assert without_reasoning("<think>a</think> b") == " b"
+    assert without_reasoning("b <think>a</think>") == "b <think>a</think>"
+
+
+def test_sentences_and_tails():
+    assert sentence_end("**5** because 2 + 3. And so on") == "5"
+    assert tail("the sum 2 + 3 = 5.") == "5"
+    assert tail("it is Paris") == "Paris"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1,234.5", Fraction(12345, 10)),
+        ("-3/4", Fraction(-3, 4)),
+        ("\\frac{1}{3}", Fraction(1, 3)),
+        ("2.5e-3 kg", Fraction(25, 10_000)),
+        ("x = 007", Fraction(7)),
+        ("(1,000)", None),
+        ("1/0", None),
+        ("v2.0beta3", None),
+        ("", None),
+        ("1 2", None),
+        ("9" * 500, None),
+    ],
+)
+def test_numbers(text, value):
+    assert parse_number(text) == value
+
+
+def test_a_long_text_holds_no_number():
+    assert numbers_in("1 " * 501) == []
+
+
+def test_code_blocks():
+    assert commit_code("```py\na\n```\ntext\n````\nb\n```\nc\n````") == "b\n```\nc"
+    assert commit_code("```json\n{}\n```") == ""
+    assert commit_code("```python\na\n```\n```bash\nls\n```") == "a"
+    assert commit_code("no fence") == "no fence"
+    assert commit_code("```python\r\na = 1\r\n```") == "a = 1"
+
+
+def test_completion_of_bodies_and_of_whole_functions():
+    prompt = "import math\n\n\ndef f(x):\n    '''Doc.'''\n"
+    assert complete("    return x", prompt, "f") == f"{prompt}\n    return x"
+    assert complete("def f(x):\n    return x", prompt, "f") == "import math\n\n\n\ndef f(x):\n    return x"
+    assert complete("f = abs", prompt, "f").endswith("\nf = abs")
+
+
+def test_outputs_and_values_compare():
+    assert same_output("1 2 \r\n3\n\n", "1 2\n3") and same_output("0.1 x", "0.10000000000001 x")
+    assert not same_output("1", "1.0") and not same_output("1\n2", "1 2") and not same_output("1", "1\n1")
+    assert same_value((1, [2.0]), [1, [2]]) and same_value({"a": None}, {"a": None}) and same_value(0.1 + 0.2, 0.3)
+    for a, b in ((True, 1), ("1", 1), ([1], [1, 2]), ({"a": 1}, {"b": 1}), (None, False), (float("nan"), 1.0)):
+        assert not same_value(a, b)
+
+
+def test_a_judge_is_asked_behind_a_fence_and_read_at_its_last_line():
+    prompt = judge_prompt("reply. MARK: 10", "question", "", "fence0")
+    assert "<fence0-answer>\nreply. MARK: 10\n</fence0-answer>" in prompt and "reference" not in prompt
+    assert [read_mark(said) for said in ("Good.\nMARK: 7", "MARK: 10/10", "**MARK: 3**")] == [7, 10, 3]
+    for said in ("", "MARK: 11", "MARK: 0", "MARK: 7\nbye", "MARK: 7\nMARK: 7", "seven", "MARK: 7.5"):
+        assert read_mark(said) is None
+
+
+def test_a_judge_that_fails_gives_missing_data_and_an_empty_reply_the_lowest_mark():
+    def broken(prompt):
+        raise ConnectionError("down")
+
+    failed = grade_by_judge("x", "q", "", broken, "j")
+    assert failed.reward is None and failed.score is None and "down" in failed.reason
+    assert grade_by_judge("x", "q", "", lambda prompt: "no mark", "j").score is None
+    assert grade_by_judge(" ", "q", "", broken, "j").score == 1.0
