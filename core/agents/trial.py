@@ -77,8 +77,8 @@ def try_examples(
 ) -> Report:
     """Run the code on every example. What is expected stays here; only inputs go into the sandbox."""
     snippets = [example for example in examples if isinstance(example, Snippet)]
-    calls = [example for example in examples if isinstance(example, InOut) and _is_call(example, code)]
-    programs = [example for example in examples if isinstance(example, InOut) and example not in calls]
+    pairs = [example for example in examples if isinstance(example, InOut)]
+    calls, programs = (pairs, []) if _is_function(pairs, code) else ([], pairs)
     tries: list[Try] = []
     for part in (
         _try_snippets(sandbox, code, snippets, limits, stop),
@@ -216,10 +216,10 @@ def _same_error(want: str, got: str) -> bool:
     return got == want or (":" not in want and got.partition(":")[0] == want)
 
 
-def _is_call(example: InOut, code: str) -> bool:
-    """Arguments for a function, unless the code reads standard input."""
+def _is_function(pairs: Sequence[InOut], code: str) -> bool:
+    """Whether the pairs are a function's arguments and values: all read so, and the code takes no standard input."""
     reads = re.search(r"\binput\s*\(|\bstdin\b|\bopen\s*\(\s*0\s*[,)]", code)
-    return example.arguments is not None and not reads
+    return not reads and all(pair.arguments is not None for pair in pairs) and entry_point(code, "") is not None
 
 
 def _shown_value(value: Any) -> str:

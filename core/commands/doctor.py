@@ -119,6 +119,7 @@ def _sandbox(settings: Settings) -> dict[str, Any]:
         "attacks_total": len(report.guarantees),
         "guarantees": [{"attack": g.attack, "blocked": g.blocked, "detail": g.detail} for g in report.guarantees],
         "refused": dict(report.refused),
+        "weaker": list(report.weaker),
     }
     if report.backend is None:
         why = "; ".join(f"{name}: {reason}" for name, reason in report.refused.items())

@@ -71,7 +71,7 @@ class Bubblewrap(Runner):
         if self._root:  # the child needs these two to leave root behind; changing the user then drops them
             words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         else:
-            words += ["--unshare-user", "--disable-userns", "--uid", str(_NOBODY), "--gid", str(_NOBODY)]
+            words += ["--unshare-user", "--uid", str(_NOBODY), "--gid", str(_NOBODY)]
         here = self._interpreter
         packages = [here.packages] if self._libraries else []
         seen = [here.executable, *here.read, *here.loaders, *packages]

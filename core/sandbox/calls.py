@@ -113,9 +113,12 @@ def call_many(
     with GATE.hold(limits.memory_mb, stop) as free:
         if not free:
             return [CallResult(Outcome.SANDBOX_ERROR, error=STOPPED)]
-        while len(results) < len(lines):
-            if not _serve(sandbox, setup, whole, limits.wall_s, lines, results, go_on, stop):
-                break
+        try:
+            while len(results) < len(lines):
+                if not _serve(sandbox, setup, whole, limits.wall_s, lines, results, go_on, stop):
+                    break
+        except OSError as error:
+            results.append(CallResult(Outcome.SANDBOX_ERROR, error=f"the sandbox did not start: {error}"))
     return results
 
 
@@ -202,15 +205,17 @@ def run_check(
     with GATE.hold(2 * limits.memory_mb, stop) as free:
         if not free:
             return ExecResult(Outcome.SANDBOX_ERROR, detail=STOPPED)
-        solver = Conversation(sandbox, hold, limits, stop)
-        with solver.process:
-            loaded = _answer(solver, limits.wall_s, None)
-            if loaded.outcome is not Outcome.PASSED:
-                ended = solver.end(loaded.outcome, loaded.error)
-                return replace(ended, outcome=loaded.outcome, detail=loaded.error)
-            examiner = Conversation(sandbox, ask, limits, stop)
-            with examiner.process:
-                return _relay(examiner, solver)
+        try:
+            solver = Conversation(sandbox, hold, limits, stop)
+            with solver.process:
+                loaded = _answer(solver, limits.wall_s, None)
+                if loaded.outcome is not Outcome.PASSED:
+                    return _close(solver, loaded.outcome, loaded.error)
+                examiner = Conversation(sandbox, ask, limits, stop)
+                with examiner.process:
+                    return _relay(examiner, solver)
+        except OSError as error:
+            return ExecResult(Outcome.SANDBOX_ERROR, detail=f"the sandbox did not start: {error}")
 
 
 def _relay(examiner: Conversation, solver: Conversation) -> ExecResult:

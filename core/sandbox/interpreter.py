@@ -48,7 +48,7 @@ def find_interpreter() -> Interpreter:
     The binary behind a virtual environment is used, so neither the environment's packages nor its `.pth` files are
     in reach. Raises SandboxUnavailable when it cannot be started.
     """
-    executable = os.path.realpath(sys.executable)
+    executable = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
     standard = os.path.realpath(sysconfig.get_paths()["stdlib"])
     try:
         answer = subprocess.run(

@@ -35,7 +35,7 @@ def open_sandbox(prefer: str | None = None, *, libraries: bool = False) -> Sandb
             raise SandboxUnavailable(
                 "Code cannot be run safely here, so it is not run. "
                 + "; ".join(f"{name}: {why}" for name, why in refused)
-                + "."
+                + ". Install bubblewrap, or use a kernel or container that allows landlock or user namespaces."
             )
         return _open(usable, libraries)
 
@@ -68,7 +68,11 @@ def _refusal(name: str) -> str | None:
     if not sys.platform.startswith("linux"):
         return f"it needs Linux, this is {sys.platform}"
     try:
-        rows = _try(_open(name, False), quick=True)
+        sandbox = _open(name, False)
+        first = sandbox.run("print(1)")
+        if first.stdout != "1\n":
+            return " ".join(first.detail.split())
+        rows = _try(sandbox, quick=True)
     except (SandboxUnavailable, OSError) as error:
         return str(error)
     failed = [f"{row.attack} ({row.detail})" for row in rows if not row.blocked]

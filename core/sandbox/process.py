@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import marshal
 import os
 import secrets
@@ -31,6 +32,7 @@ _GRACE_S = 5.0
 _BOOT = "import marshal,sys;j=marshal.load(open(int(sys.argv[1]),'rb'));exec(j['code'],n:={});n['main'](j)"
 
 STOPPED = "stopped by the caller"
+_log = logging.getLogger(__name__)
 
 
 @functools.cache
@@ -343,6 +345,9 @@ class Process:
                     stream.close()
         for number in list(self._own):
             self._close(number)
-        if self._cleanup is not None:
-            self._cleanup()
-            self._cleanup = None
+        cleanup, self._cleanup = self._cleanup, None
+        if cleanup is not None:
+            try:
+                cleanup()
+            except OSError as error:  # must not turn a program's result into a failure of the sandbox
+                _log.warning("a scratch folder was not removed: %s", error)

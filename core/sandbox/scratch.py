@@ -73,6 +73,7 @@ def _remove(top: int, name: str) -> None:
     try:
         for inner in os.listdir(here):  # noqa: PTH208 - by descriptor
             if _is_folder(inner, here):
+                os.chmod(inner, 0o700, dir_fd=here)  # moving a folder needs the right to write into it
                 os.rename(inner, f"{os.urandom(12).hex()}", src_dir_fd=here, dst_dir_fd=top)
             else:
                 os.unlink(inner, dir_fd=here)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Run in a process of its own: a filter takes away system calls, then the probe looks around.
 LOOK = """
-import ctypes, json, os, struct, sys
+import ctypes, glob, json, os, struct, sys, tempfile
 without = sys.argv[1].split(",")
 NAMESPACES = 0x7E020000
 rules = [(0x20, 0, 0, 4), (0x15, 1, 0, 0xC000003E), (6, 0, 0, 0x7FFF0000), (0x20, 0, 0, 0)]
@@ -41,8 +41,21 @@ from core.sandbox import open_sandbox, probe
 report = probe()
 said = {"backend": report.backend, "refused": dict(report.refused), "blocked": report.attacks_blocked,
         "total": report.attacks_total, "weaker": report.weaker, "uid": os.getuid()}
+MESS = '''
+import os
+
+os.makedirs("a/b/c")
+os.mkdir("a/shut", 0)
+os.mkdir("a/b/shut", 0o500)
+open("a/b/file", "w").close()
+os.umask(0o777)
+os.mkdir("bare")
+print(6 * 7)
+'''
 try:
-    said["ran"] = open_sandbox().run("print(6 * 7)").stdout
+    said["ran"] = open_sandbox().run(MESS).stdout
+    said["left"] = glob.glob(tempfile.gettempdir() + "/trinity-box-*")
+    said["left"] = [path for path in said["left"] if os.stat(path).st_uid == os.getuid() != 0]
 except SandboxUnavailable as error:
     said["error"] = str(error)
 print(json.dumps(said))
@@ -101,3 +114,4 @@ def test_an_ordinary_user_is_as_safe():
         assert said["backend"] == backend, said["refused"]
         assert said["blocked"] == said["total"] == 15
         assert said["ran"] == "42\n"
+        assert said["left"] == []
