@@ -125,7 +125,7 @@ class Decoder:
         rows = torch.tensor([[*row, *closing] for row in ids], dtype=torch.long).to(self.embedding.device)
         out = self.embedding.new_empty((len(ids), 0))
         with torch.inference_mode():
-            for start in range(0, max(length, 1), BLOCK):
+            for start in range(0, max(length, min(tail, 1)), BLOCK):
                 stop = start + BLOCK if start + BLOCK < length else length + tail
                 reads = tail if stop == length + tail else 0
                 out = self._block(store, rows[:, start:stop], reads)

@@ -58,7 +58,7 @@ def load_backbone(
         engine: Engine = shapes.random_decoder(config, kind, place)
         return HuggingFaceBackbone(identity, shapes.byte_text(), engine, cache=cache, folder=cache_dir)
     with torch.inference_mode():
-        folder = _folder(name, cache_dir)
+        folder = model_folder(name, cache_dir)
         shown = install.MODEL_NAME if name == EMBEDDED else name
         identity = Identity(shown, weights_hash(folder, cache_dir), label, place)
         text, engine = load_text(folder), load_engine(folder, kind, place)
@@ -78,7 +78,8 @@ def load_engine(folder: Path, dtype: torch.dtype, device: str) -> Engine:
         raise ConfigError(f"{folder}: config.json and weights do not fit ({error}). Fetch the model again.") from error
 
 
-def _folder(name: str, cache_dir: Path) -> Path:
+def model_folder(name: str, cache_dir: Path) -> Path:
+    """The folder of a model that is no shape, fetched from the hub when it must be. Raises BackboneMissing."""
     if name == EMBEDDED:
         return install.require(cache_dir)
     local = Path(name).expanduser()

@@ -122,7 +122,7 @@ class TransformersEngine:
         # A model without a croppable memory is read in one pass: its own masks then see the whole text.
         block = BLOCK if self.caches else max(1, length)
         with torch.inference_mode():
-            for start in range(0, max(length, 1), block):
+            for start in range(0, max(length, min(tail, 1)), block):
                 stop = start + block if start + block < length else length + tail
                 options = {self._argument: store.cache, "use_cache": True} if self.caches else {"use_cache": False}
                 last = self._forward(rows[:, start:stop], options)
