@@ -113,6 +113,11 @@ class Process:
         self.end(Outcome.SANDBOX_ERROR, STOPPED)
 
     @property
+    def pid(self) -> int:
+        """Of the process that was started; with bubblewrap the program is its child."""
+        return self._popen.pid
+
+    @property
     def ready(self) -> bool:
         """The doors are shut and the program runs; its wall clock began now."""
         return self._started is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ def rlimits(limits: SandboxLimits, *, count_threads: bool) -> list[tuple[str, in
     """The limits that the kernel keeps for one process, as names and values for `resource.setrlimit`."""
     kept = [
         ("RLIMIT_AS", limits.memory_mb << 20),
-        ("RLIMIT_CPU", math.ceil(limits.wall_s) + 1),
+        # A backstop for when the parent is gone: threads may burn several seconds in one, the wall clock comes first.
+        ("RLIMIT_CPU", (math.ceil(limits.wall_s) + 1) * (os.cpu_count() or 1)),
         ("RLIMIT_FSIZE", limits.disk_mb << 20),
         ("RLIMIT_NOFILE", _MOST_FILES),
         ("RLIMIT_CORE", 0),

@@ -13,7 +13,9 @@ from core.agents.examples import InOut, Snippet, find_examples
 from core.agents.python import PythonAgent
 from core.agents.trial import entry_point, same_output, same_value
 from core.errors import AgentPermanent, AgentTransient, SandboxUnavailable
-from core.sandbox import ExecResult, Outcome
+from core.sandbox import ExecResult, Outcome, open_sandbox
+from core.sandbox.attacks import survivors
+from core.sandbox.interpreter import find_interpreter
 from core.types import Role, Transcript, Turn
 
 DOCTEST = '''Complete the function.
@@ -232,18 +234,27 @@ async def test_without_a_sandbox_it_is_unusable(monkeypatch):
 
 
 async def test_cancelling_kills_the_program():
-    from core.sandbox.attacks import survivors
+    started = []
+
+    class Watched(type(open_sandbox())):
+        def start(self, *args, **kwargs):
+            started.append(super().start(*args, **kwargs))
+            return started[-1]
 
     script = transcript(block("import time\nwhile True: time.sleep(0.01)"))
-    task = asyncio.create_task(speak(Role.WORKER, script, PythonAgent(seconds=30)))
-    await asyncio.sleep(0.5)
-    assert survivors("trinity-box-")
+    agent = PythonAgent(sandbox=Watched(find_interpreter()), seconds=60)
+    task = asyncio.create_task(speak(Role.WORKER, script, agent))
+    while not (started and started[0].ready):  # noqa: ASYNC110 - another thread sets it
+        await asyncio.sleep(0.02)
+    assert survivors(started[0].token)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    mine = set(survivors("trinity-box-"))
-    await asyncio.sleep(0.5)
-    assert not mine & set(survivors("trinity-box-"))
+    for _ in range(100):
+        if not survivors(started[0].token):
+            break
+        await asyncio.sleep(0.02)
+    assert not survivors(started[0].token)
 
 
 async def test_the_time_of_the_call_is_kept():
