@@ -1,8 +1,8 @@
 """A backbone without weights, for tests: a toy tokeniser, and h made of hashes of the tokens read.
 
-It obeys the whole contract of `Backbone` (tests/contract/test_backbone.py): h depends on every token up to the
-read position and on their order, is the same in every process, and texts that share words get similar states,
-so that a head can learn something from it.
+h depends on every token up to the read position and on their order, is the same in every process, and texts that
+share words get similar states, so that a head can learn something from it. Unlike a real backbone it takes control
+tokens in segments for what they say: a test sees at once whether text was neutralised.
 """
 
 from __future__ import annotations
