@@ -105,7 +105,9 @@ class FactorStore:
         if self._folder is None:
             return None
         try:
-            tensors = load_file(self._folder / f"{name}.safetensors", device=device)
+            mapped = load_file(self._folder / f"{name}.safetensors")
+            # Copies: a mapped file that somebody shortens would kill the process (SIGBUS).
+            tensors = {key: tensor.to(device, copy=True) for key, tensor in mapped.items()}
             values, right, left = tensors["values"], tensors["right"], tensors.get("left")
         except (OSError, SafetensorError, KeyError):
             return None
