@@ -106,6 +106,7 @@ def _show(args: argparse.Namespace, settings: Settings) -> tuple[int, dict[str, 
     data = {**_facts(checkpoint), **checkpoint.metadata(), "calibrated": calibrated, "file": str(path)}
     shown = {**data, "agents": ", ".join(name for name, _ in checkpoint.agents), "roles": ", ".join(checkpoint.roles)}
     shown["svf"] = f"{checkpoint.svf.kind}, {checkpoint.svf.mode}" if checkpoint.svf else "none"
+    shown["weights_hash"] = checkpoint.weights_hash or "not recorded: bound by the model's name"
     width = max(map(len, shown))
     return 0, data, "\n".join(f"{key:<{width}}  {value}" for key, value in shown.items())
 

@@ -53,7 +53,7 @@ def test_words_in_common_make_states_alike():
     backbone = FakeBackbone(hidden_size=256)
     sums = [backbone.hidden(said(f"What is the sum of the numbers {n} and {n + 1}?")).vector for n in (3, 40)]
     poem = backbone.hidden(said("Write two lines about rain in spring, please, my dear old friend")).vector
-    assert cosine(*sums) > cosine(sums[0], poem) + 0.1
+    assert cosine(*sums) > cosine(sums[0], poem) + 0.05
 
 
 def test_it_is_the_same_in_every_process():
