@@ -19,7 +19,7 @@ from core.sandbox.base import SandboxLimits
 from core.sandbox.interpreter import Interpreter
 from core.sandbox.process import Process, environment
 from core.sandbox.runner import Runner, rlimits, slot_user
-from core.sandbox.scratch import make_scratch, over_quota, remove_scratch
+from core.sandbox.scratch import make_scratch, over_quota, remove_scratch, sweep_scratch
 from core.sandbox.seccomp import build_filter
 
 _CREATE, _ADD = 444, 445  # the same on every architecture
@@ -40,6 +40,7 @@ class Landlock(Runner):
         self.abi = _abi()
         self._interpreter, self._libraries = interpreter, libraries
         self._filter = build_filter(landlock=True)
+        sweep_scratch()
         self._drops_user = os.geteuid() == 0 and interpreter.shared_with_others()
 
     @property

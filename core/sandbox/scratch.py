@@ -6,17 +6,31 @@ import contextlib
 import os
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 MOST_ENTRIES = 2_000
+_PREFIX = "trinity-box-"
+_OLD_S = 3_600
 
 
 def make_scratch(owner: int | None) -> str:
     """A new private folder, given to user id `owner` when the child changes its user."""
-    folder = tempfile.mkdtemp(prefix="trinity-box-")
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
     if owner is not None:
         os.chown(folder, owner, owner)
     return folder
+
+
+def sweep_scratch() -> None:
+    """Remove what processes that were killed left behind: folders of ours, an hour old, whose maker is gone."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            about = folder.lstat()
+            ours = about.st_uid == os.geteuid() or os.geteuid() == 0
+            if ours and time.time() - about.st_mtime > _OLD_S and not Path("/proc", maker).exists():
+                remove_scratch(str(folder))
 
 
 def over_quota(folder: str, megabytes: int) -> str | None:

@@ -89,11 +89,11 @@ print(found)
 def test_time_is_kept_and_the_process_is_gone(sandbox):  # T06
     for program in ("while True: pass", "9 ** (10 ** 9)", "import time; time.sleep(60)"):
         started = time.monotonic()
-        with sandbox.start(program, SandboxLimits(wall_s=1.0)) as process:
+        with sandbox.start(program, SandboxLimits(wall_s=0.6)) as process:
             process.feed(b"")
             result = process.wait()
         assert result.outcome is Outcome.TIMEOUT
-        assert 1.0 <= result.wall_s < 1.5
+        assert 0.6 <= result.wall_s < 1.1
         assert time.monotonic() - started < 5
         assert gone(process.token)
 
@@ -162,7 +162,7 @@ def test_output_is_cut_early(sandbox):  # T08
 
 
 def test_disk_is_capped_and_the_folder_goes(sandbox):  # T09
-    before = set(Path("/tmp").glob("trinity-box-*"))
+    before = set(Path("/tmp").glob(f"trinity-box-{os.getpid()}-*"))
     program = """
 import os
 os.symlink("/etc", "link")
@@ -175,12 +175,12 @@ for number in range(40):
     result = sandbox.run(program, limits=SandboxLimits(wall_s=5))
     assert result.outcome is Outcome.CRASH
     assert len(result.stdout.split()) < 40
-    assert set(Path("/tmp").glob("trinity-box-*")) <= before
+    assert set(Path("/tmp").glob(f"trinity-box-{os.getpid()}-*")) <= before
     assert Path("/etc/passwd").exists()
 
 
 def test_a_hostile_folder_is_removed(sandbox, tmp_path):
-    before = set(Path("/tmp").glob("trinity-box-*"))
+    before = set(Path("/tmp").glob(f"trinity-box-{os.getpid()}-*"))
     (tmp_path / "keep").write_text("kept")
     program = f"""
 import os
@@ -196,7 +196,7 @@ print("done")
     result = sandbox.run(program, limits=SandboxLimits(wall_s=5))
     assert result.outcome in (Outcome.PASSED, Outcome.CRASH)
     assert (tmp_path / "keep").read_text() == "kept"
-    assert set(Path("/tmp").glob("trinity-box-*")) <= before
+    assert set(Path("/tmp").glob(f"trinity-box-{os.getpid()}-*")) <= before
 
 
 def test_nothing_outside_is_written(sandbox, tmp_path):  # T10

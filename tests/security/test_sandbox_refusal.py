@@ -54,8 +54,7 @@ print(6 * 7)
 '''
 try:
     said["ran"] = open_sandbox().run(MESS).stdout
-    said["left"] = glob.glob(tempfile.gettempdir() + "/trinity-box-*")
-    said["left"] = [path for path in said["left"] if os.stat(path).st_uid == os.getuid() != 0]
+    said["left"] = glob.glob(tempfile.gettempdir() + f"/trinity-box-{os.getpid()}-*")
 except SandboxUnavailable as error:
     said["error"] = str(error)
 print(json.dumps(said))

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import struct
+import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -19,7 +20,7 @@ from core.errors import SandboxUnavailable
 from core.sandbox import ExecResult, Job, Outcome, open_sandbox, probe, run_many, syscalls
 from core.sandbox.gate import Gate, machine_gate
 from core.sandbox.interpreter import find_interpreter
-from core.sandbox.scratch import MOST_ENTRIES, make_scratch, over_quota, remove_scratch
+from core.sandbox.scratch import MOST_ENTRIES, make_scratch, over_quota, remove_scratch, sweep_scratch
 from core.sandbox.seccomp import build_filter
 from core.sandbox.wire import MOST_BYTES, MOST_DEPTH, WireError, dump, load
 
@@ -264,7 +265,7 @@ def test_a_tree_of_any_depth_is_removed_and_links_are_not_followed(tmp_path):
     Path(folder, "link").symlink_to(tmp_path)
     os.mkfifo(f"{folder}/pipe")
     here = os.open(folder, os.O_RDONLY)
-    for _ in range(3000):  # deeper than recursion and than the longest path name allow
+    for _ in range(1500):  # deeper than recursion and than the longest path name allow
         os.mkdir("deeper-and-deeper", dir_fd=here)
         inner = os.open("deeper-and-deeper", os.O_RDONLY, dir_fd=here)
         os.close(here)
@@ -276,6 +277,19 @@ def test_a_tree_of_any_depth_is_removed_and_links_are_not_followed(tmp_path):
     assert not Path(folder).exists()
     assert (tmp_path / "keep").read_text() == "kept"
     remove_scratch(folder)  # gone already: nothing to do
+
+
+def test_folders_of_dead_processes_are_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mine = make_scratch(None)
+    dead = Path(mine).with_name("trinity-box-4194305-x")  # above the largest process id
+    young = dead.with_name("trinity-box-4194305-y")
+    for folder in (dead, young):
+        folder.mkdir()
+    for folder in (mine, dead):
+        os.utime(folder, (1, 1))
+    sweep_scratch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([Path(mine).name, young.name])
 
 
 def test_the_quota_counts_bytes_and_files():
