@@ -205,8 +205,8 @@ for path in ("/etc/passwd", "/etc/hostname", SECRET, "/proc/1/cwd/etc/passwd"):
 print("done")
 """
 _ENVIRONMENT = """
-import os
-extra = set(os.environ) - set(NAMES)
+from os import environ
+extra = set(environ) - set(NAMES)
 if extra:
     print("LEAK", *sorted(extra))
 print("done")
