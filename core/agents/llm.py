@@ -6,8 +6,10 @@ request: retries, budget and ledger are the caller's (core/calls).
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
@@ -17,7 +19,7 @@ from core.agents.base import Delta, Done, Request
 from core.agents.capabilities import Capabilities, capabilities_of, refused_parameter
 from core.agents.catalogue import split_model
 from core.agents.llm_errors import to_agent_error
-from core.agents.llm_library import library_async
+from core.agents.llm_library import library, library_async
 from core.agents.llm_stream import Reply, read_stream
 from core.calls.prices import FREE, Price, listed_price, prompt_bound
 from core.errors import AgentAmbiguous, AgentError, AgentTransient, ContentRefused, EmptyReply
@@ -101,11 +103,19 @@ class LlmAgent:
         """See Agent.can_play."""
         return None if role in self.options.roles else f"{self.name} is not used as a {role}"
 
+    def warm(self) -> None:
+        """Load the library in the background, so that the first question does not wait for it."""
+        threading.Thread(target=library, name="litellm", daemon=True).start()
+
     async def prepare(self) -> None:
         """Find out which parameters litellm itself would refuse for this model, so that `asked` tells what is sent."""
         if self._prepared:
             return
-        utils = (await library_async()).utils
+        await asyncio.to_thread(self._drop_what_the_library_refuses)
+        self._prepared = True
+
+    def _drop_what_the_library_refuses(self) -> None:
+        utils = library().utils
         optional = {**self._optional(MAX_TOKENS), "extra_body": None}
         for _ in range(len(optional)):
             try:
@@ -119,7 +129,6 @@ class LlmAgent:
                     break  # not about a parameter: the call itself will tell
                 self._drop(refused)
                 optional = {**self._optional(MAX_TOKENS), "extra_body": None}
-        self._prepared = True
 
     def asked(self, request: Request) -> dict[str, Any]:
         """Everything that determines the reply, as JSON data: the parameters as sent, without the key."""

@@ -32,11 +32,29 @@ def _import() -> Any:
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 1_000_000
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    first = threading.Thread(target=lambda: asyncio.run(_rehearse(litellm)))
+    first.start()
+    first.join()
     return litellm
 
 
+async def _rehearse(litellm: Any) -> None:
+    """One mock call. The first call of a process imports 70 modules more and would hold the event loop for a second."""
+    stream = await litellm.acompletion(
+        model="openai/rehearsal",
+        messages=[{"role": "user", "content": "x"}],
+        mock_response="x",
+        api_key="none",
+        max_retries=0,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    async for _ in stream:
+        pass
+
+
 def library() -> Any:
-    """The litellm module. Blocks 2-3 s on the first call of a process."""
+    """The litellm module. Blocks 3-4 s on the first call of a process."""
     with _LOCK:
         return _import()
 

@@ -27,7 +27,7 @@ class Seen:
     body: dict
     step: Step
     at: float
-    completed: bool = False  # the last byte was written
+    completed: bool = False  # all that matters was written
     aborted: bool = False  # the client hung up first
     ended_at: float = field(default=0.0)
 
@@ -97,15 +97,15 @@ class FaultProvider:
         task = asyncio.current_task()
         self._tasks.add(task)
         try:
-            while await self._one(reader, writer):
-                pass
+            await self._one(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             self._tasks.discard(task)
-            writer.transport.abort()
+            writer.close()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request; no keep-alive, so that an idle connection's end is never mistaken for a lost request."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         path = head[0].split(" ")[1].split("?")[0]
         headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:] if line)}
@@ -123,17 +123,11 @@ class FaultProvider:
         if not work.done():
             seen.aborted = True
             work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-            return False
         hangup.cancel()
-        await asyncio.gather(hangup, return_exceptions=True)
-        if work.exception():
-            seen.aborted = True
-            return False
-        return bool(work.result())
+        await asyncio.gather(hangup, work, return_exceptions=True)
+        seen.aborted = seen.aborted or work.cancelled() or work.exception() is not None
 
-    async def _answer(self, wire: Wire, seen: Seen, writer: asyncio.StreamWriter) -> bool:
-        """Write the reply; False when the connection must end."""
+    async def _answer(self, wire: Wire, seen: Seen, writer: asyncio.StreamWriter) -> None:
         step = seen.step
         if step.hang:
             await asyncio.sleep(3600)
@@ -143,26 +137,27 @@ class FaultProvider:
             body = step.raw if step.raw is not None else (wire.body(step) if step.status == 200 else wire.error(step))
             await self._plain(step, body, writer)
             seen.completed = True
-            return True
+            return
         await self._put(writer, step, self._head(step, "text/event-stream", "Transfer-Encoding: chunked"))
-        alive = await self._stream(wire, step, writer)
-        seen.completed = alive
-        return alive
+        await self._stream(wire, seen, writer)
 
     async def _plain(self, step: Step, body: bytes, writer: asyncio.StreamWriter) -> None:
         kind = "text/html" if body.lstrip().startswith(b"<") else "application/json"
         await self._put(writer, step, self._head(step, kind, f"Content-Length: {len(body)}"))
         await self._put(writer, step, body, drip=True)
 
-    async def _stream(self, wire: Wire, step: Step, writer: asyncio.StreamWriter) -> bool:
-        for number, frame in enumerate([*wire.frames(step), b""]):
+    async def _stream(self, wire: Wire, seen: Seen, writer: asyncio.StreamWriter) -> None:
+        step, frames = seen.step, wire.frames(seen.step)
+        for number, frame in enumerate([*frames, b""]):
+            # A client may hang up as soon as it has all it needs, before it reads the end of the stream.
+            seen.completed = number >= len(frames) - 1
             if number == step.cut_after:
                 writer.transport.get_extra_info("socket").setsockopt(
                     socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00"
                 )
                 await asyncio.sleep(0.05)  # let the client read what was sent: a reset discards its receive buffer
                 writer.transport.abort()
-                return False
+                return
             if number == step.stall_after:
                 await asyncio.sleep(3600)
             if number == step.eof_after:
@@ -176,7 +171,6 @@ class FaultProvider:
             if frame:
                 await self._chunk(writer, step, frame)
         await self._put(writer, step, b"0\r\n\r\n")
-        return True
 
     async def _chunk(self, writer: asyncio.StreamWriter, step: Step, data: bytes) -> None:
         size = 1 if step.drip_s else step.split or len(data)
@@ -194,6 +188,6 @@ class FaultProvider:
                 await asyncio.sleep(step.drip_s)
 
     def _head(self, step: Step, kind: str, length: str) -> bytes:
-        lines = [f"HTTP/1.1 {step.status} Status", f"Content-Type: {kind}", length]
+        lines = [f"HTTP/1.1 {step.status} Status", f"Content-Type: {kind}", length, "Connection: close"]
         lines += [f"{name}: {value}" for name, value in step.headers.items()]
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
