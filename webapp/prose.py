@@ -44,60 +44,19 @@ _SIMPLE = {
     "td": "td",
 }
 _MATHS = {"math_inline": False, "math_single": False, "math_inline_double": True, "math_block": True}
-_MATHML_TAGS = frozenset(
-    [
-        "math",
-        "mrow",
-        "mi",
-        "mn",
-        "mo",
-        "mtext",
-        "mspace",
-        "mfrac",
-        "msqrt",
-        "mroot",
-        "msub",
-        "msup",
-        "msubsup",
-        "munder",
-        "mover",
-        "munderover",
-        "mtable",
-        "mtr",
-        "mtd",
-        "mstyle",
-        "mpadded",
-        "mphantom",
-        "menclose",
-        "mfenced",
-    ]
+_MATHML_TAGS = frozenset(  # the list of static/js/dom.js
+    re.findall(
+        r"\w+",
+        "math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr mtd "
+        "mstyle mpadded mphantom menclose mfenced",
+    )
 )
 _MATHML_ATTRIBUTES = frozenset(
-    [
-        "display",
-        "mathvariant",
-        "stretchy",
-        "fence",
-        "separator",
-        "form",
-        "linethickness",
-        "columnalign",
-        "rowspacing",
-        "columnspacing",
-        "width",
-        "lspace",
-        "rspace",
-        "movablelimits",
-        "accent",
-        "accentunder",
-        "displaystyle",
-        "scriptlevel",
-        "notation",
-        "open",
-        "close",
-        "minsize",
-        "maxsize",
-    ]
+    re.findall(
+        r"\w+",
+        "display mathvariant stretchy fence separator form linethickness columnalign rowspacing columnspacing width "
+        "lspace rspace movablelimits accent accentunder displaystyle scriptlevel notation open close minsize maxsize",
+    )
 )
 
 

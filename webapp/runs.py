@@ -12,7 +12,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +160,7 @@ class Runs:
         """This owner's running questions, oldest first."""
         return [run for run in self._runs.values() if not run.done and same_owner(owner, run.owner_print)]
 
-    async def follow(self, run: Run) -> AsyncIterator[int]:
+    async def follow(self, run: Run) -> AsyncGenerator[int, None]:
         """Yield the run's version now, after each change and every HEARTBEAT_S; ends when the run is done.
 
         There is at least UPDATE_S between two yields.
@@ -250,7 +250,7 @@ class Runs:
 
     async def _answer(self, run: Run, asker: Asker) -> None:
         options = run.options
-        run.loading = self._teams.state(options.pool, options.checkpoint).kind != "ready"
+        run.loading = not self._teams.is_ready(options.pool, options.checkpoint)
         run.bump()
         team = await _unless(run.stop, self._teams.get(options.pool, options.checkpoint))
         if team is None:

@@ -143,6 +143,11 @@ class Teams:
         """How far this team is; begins to load it when it was never asked for, or failed the last time."""
         return self._entry((pool, checkpoint), again=False).state
 
+    def is_ready(self, pool: str = "", checkpoint: str = "") -> bool:
+        """Whether this team can answer at once. Begins nothing."""
+        entry = self._known.get((pool, checkpoint))
+        return entry is not None and entry.state.kind == "ready"
+
     async def settled(self, pool: str = "", checkpoint: str = "") -> TeamState:
         """How the loading of this team ended: `ready` or `failed`."""
         return await self._settled(self._entry((pool, checkpoint), again=False))

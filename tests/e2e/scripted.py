@@ -111,7 +111,7 @@ class ScriptedTeam:
                 yield Decided(index, decide(replace(line, agent=agent)), MODELS[agent])
                 attempts.append(Attempt(agent, MODELS[agent], error, "half an ans", cost_usd=0.0002))
                 yield AttemptFailed(index, attempts[-1], wait)
-                await asyncio.sleep(min(wait or 0.1, 0.4))
+                await asyncio.sleep(wait or 0.1)
             if not line.agent:  # nobody was left
                 turns.append(Turn(index, line.role, agent, 1, MODELS[agent], "", finish="cut", failed=tuple(attempts),
                                   error="no agent could take this turn"))  # fmt: skip

@@ -56,7 +56,8 @@ class ChatPage:
         self._connect(blocks)
 
     def _lay_out(self) -> None:
-        blank, lang = Opened(), DEFAULT
+        # Drawn before the page's own load event is sent: it must leave `?c=` in the address for it.
+        blank, lang = Opened(keep_address=True), DEFAULT
         self.owner = gr.BrowserState("", storage_key="trinity.owner", secret=_SCRAMBLE)
         self.stored = gr.BrowserState("", storage_key="trinity.lang", secret=_SCRAMBLE)
         self.place = gr.Textbox(visible="hidden", elem_id="place")

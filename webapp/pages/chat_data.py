@@ -34,6 +34,11 @@ class Opened:
     shared: bool = False
     keep_address: bool = False
 
+    @property
+    def running(self) -> bool:
+        """Whether a question of it was running when it was read."""
+        return any(asked.running for _, asked in self.questions)
+
     def with_run(self, run: Run) -> Opened:
         """The same with `run` in its place: instead of its own row, of the one it asks again, or at the end."""
         asked, ids = from_run(run), (run.record.question_id, run.options.replaces)
@@ -82,7 +87,7 @@ class ChatData:
     def chat(self, opened: Opened, lang: str) -> Json:
         """The chat component's value."""
         state = self._site.teams.state()
-        banner = opened.banner or _team_banner(state, lang, any(asked.running for _, asked in opened.questions))
+        banner = opened.banner or _team_banner(state, lang, opened.running)
         return chat(
             lang,
             opened.id,

@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ class ChatHandlers:
         ticket = self._site.viewers.enter(_page(request))
         opened = await self._data.open(owner, run.conversation, lang)
         update = self._picture(opened, lang)
-        update.notice, update.place, update.running = notice(lang), run.conversation, True
+        update.notice, update.place, update.running = notice(lang), run.conversation, opened.running
         if options.replaces is None:
             update.typed = ""
         yield update
@@ -203,12 +204,13 @@ class ChatHandlers:
     async def _follow(self, ticket: Ticket, owner: str, opened: Opened, lang: str) -> AsyncIterator[Update]:
         """Draw the conversation's running question until it ends or the page looks elsewhere."""
         run = self._site.runs.latest(owner, opened.id)
-        if run is None or run.done:
+        if run is None or not opened.running:  # as it was drawn: a run that has ended since must still be drawn
             return
-        async for _ in self._site.runs.follow(run):
-            if not self._site.viewers.current(ticket):
-                return
-            yield self._picture(opened.with_run(run), lang)
+        async with aclosing(self._site.runs.follow(run)) as changes:
+            async for _ in changes:
+                if not self._site.viewers.current(ticket):
+                    return
+                yield self._picture(opened.with_run(run), lang)
         yield await self._ending(ticket, owner, opened, run, lang)
 
     async def _ending(self, ticket: Ticket, owner: str, opened: Opened, run: Run, lang: str) -> Update:
@@ -232,9 +234,7 @@ class ChatHandlers:
         """Everything that depends on which conversation is open."""
         update = self._picture(opened, lang)
         update.history = await self._data.history(owner, opened, lang)
-        update.place = opened.id
-        run = self._site.runs.latest(owner, opened.id)
-        update.running = run is not None and not run.done
+        update.place, update.running = opened.id, opened.running
         return update
 
     def _picture(self, opened: Opened, lang: str) -> Update:
