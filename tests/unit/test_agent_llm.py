@@ -198,7 +198,7 @@ def test_retry_after_is_seconds_or_a_date():
 
 
 def test_a_providers_words_are_short_on_one_line_and_hold_no_key():
-    body = 'litellm.APIError: AnthropicException - b\'{"error": {"message": "bad key sk-abcdef0123456789abcdef\\\\n now"}}\''
+    body = r"""litellm.APIError: AnthropicException - b'{"error": {"message": "bad key sk-abcdef0123456789abcdef\\n now"}}'"""
     assert provider_words(body) == "bad key *** now"
     assert provider_words("the key is hunter2hunter2", ["hunter2hunter2"]) == "the key is ***"
     assert provider_words("<HTML><body>502") == "it sent a web page instead of an answer"

@@ -48,16 +48,13 @@ def committed(reply: str, answer: str) -> str:
     found = commit(body)
     if found is None:
         return ""
-    if found.mark not in ("last line", "list") and "\n" not in answer and not _is_own(body, answer):
+    if body == answer.strip():  # an answer that itself looks like a mark ("x = 3") is taken whole
+        return body
+    lines = "\n" in answer  # a board: no one-line statement can hold it
+    if found.mark in ("boxed", "answer tag", "hashes") or (found.mark in ("answer", "final answer") and not lines):
         return found.text
-    blocks = _FENCE.findall(body)
-    if blocks:
+    if blocks := _FENCE.findall(body):
         return str(blocks[-1]).strip()
-    if "\n" not in body and parse_number(answer) is not None and not _is_own(body, answer):
-        return tail(plain(body))
-    return body if _is_own(body, answer) or "\n" in answer else bare(body) if "\n" not in body else body
-
-
-def _is_own(body: str, answer: str) -> bool:
-    """An answer that itself looks like a mark ("x = 3") is taken whole."""
-    return body == answer.strip()
+    if lines or "\n" in body:
+        return body
+    return tail(plain(body)) if parse_number(answer) is not None else bare(body)

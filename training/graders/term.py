@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
 from training.graders.commit import commit, plain, tail, without_reasoning
 
-MIN_SCANNED = 4  # shorter terms (symbols such as "He", "In") are words too: they must stand alone to count
+MIN_SCANNED = 3  # shorter terms are words too ("He", "In"), as are all symbols: they must stand alone to count
 MAX_SCANNED_CHARS = 4_000
 _NEGATED = re.compile(r"(?i)\b(?:not|isn't|is not|never|neither|nor|wrong|incorrect)\b|不是")
 
@@ -54,6 +54,8 @@ def _verdict(term: str, right: bool, mark: str) -> Grade:
 def _scan(text: str, keys: dict[str, str], case: bool) -> set[str]:
     """Terms named in a text; a term inside a longer named one ("Guinea" in "Guinea-Bissau") is not counted."""
     body = f" {_key(text[:MAX_SCANNED_CHARS], case)} "
+    if case:
+        return set()
     named = {key: term for key, term in keys.items() if len(key) >= MIN_SCANNED and f" {key} " in body}
     whole = {key for key in named if not any(key != other and f" {key} " in f" {other} " for other in named)}
     return {named[key] for key in whole}

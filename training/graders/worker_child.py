@@ -128,7 +128,7 @@ def _dataset(job: dict[str, Any]) -> Any:
     if name not in _DATASETS:
         if len(_DATASETS) >= 16:
             _DATASETS.clear()
-        size = 1_000_000  # the virtual size; items are generated one by one
+        size = 10_000  # the virtual size; items are generated one by one, and word_ladder allows 20,000
         _DATASETS[name] = reasoning_gym.create_dataset(job["family"], seed=job["seed"], size=size, **job["config"])
     return _DATASETS[name]
 

@@ -6,6 +6,7 @@ splits are stored beside this file; the items are made again from their ids and 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,12 +71,10 @@ class Offline4:
         return self._part(item.task).reference(item)
 
     def _candidates(self) -> list[Item]:
-        """The items that the stored splits name; generated families make no more than those."""
+        """The items that the stored splits name."""
         wanted = {item_id for split in stored_ids(SPLITS_FILE).values() for item_id in split}
         made = [*self._part("humaneval").items("all"), *all_items()]
-        for family in (*MATHS, *LOGIC):
-            last = max((int(i.rsplit("/", 1)[1]) for i in wanted if i.startswith(f"{family}/")), default=-1)
-            made += self._gym(family).generate(0, last + 1)
+        made += [item for family in (*MATHS, *LOGIC) for item in family_items(family)]
         return [item for item in made if item.id in wanted]
 
     def _part(self, name: str) -> Task:
@@ -83,20 +82,14 @@ class Offline4:
             self._parts[name] = _open_part(name)
         return self._parts[name]
 
-    def _gym(self, family: str) -> ReasoningGym:
-        part = self._part(PREFIX + family)
-        assert isinstance(part, ReasoningGym)
-        return part
-
 
 def build_splits() -> dict[str, list[Item]]:
     """Make the mixture's splits from the definition above. `python -m training.tasks.build_offline4` stores them."""
-    task = Offline4()
     pools = {
-        "coding": task._part("humaneval").items("all"),
-        "mathematics": [i for f in MATHS for i in task._gym(f).generate(0, PER_FAMILY)],
+        "coding": HumanEval().items("all"),
+        "mathematics": [item for family in MATHS for item in family_items(family)],
         "knowledge": knowledge_pool(),
-        "reasoning": [i for f in LOGIC for i in task._gym(f).generate(0, PER_FAMILY)],
+        "reasoning": [item for family in LOGIC for item in family_items(family)],
     }
     chosen: dict[str, list[list[Item]]] = {name: [] for name in Offline4.splits}
     for domain, pool in pools.items():
@@ -104,6 +97,12 @@ def build_splits() -> dict[str, list[Item]]:
         for name, items in make_splits(pool, shares, SEED).items():
             chosen[name].append(items[: SIZES[domain][name]])
     return {name: interleave(piles) for name, piles in chosen.items()}
+
+
+@functools.cache
+def family_items(family: str) -> tuple[Item, ...]:
+    """The candidates of one generated family."""
+    return tuple(ReasoningGym(family).generate(0, PER_FAMILY))
 
 
 def knowledge_pool() -> list[Item]:

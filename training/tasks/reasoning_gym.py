@@ -89,7 +89,7 @@ class ReasoningGym:
         """The item of an id, generated alone. Raises ConfigError when the id is not one of this stream."""
         family, _, rest = item_id.partition("/")
         seed, _, index = rest.partition("/")
-        if family != self.family or seed != str(self._seed) or not index.isdecimal() or int(index) >= 1_000_000:
+        if family != self.family or seed != str(self._seed) or not index.isdecimal() or int(index) >= 10_000:
             raise ConfigError(f"{item_id!r} is no item of {self.name}; ids look like {self.family}/{self._seed}/0.")
         return self.generate(int(index), int(index) + 1)[0]
 
