@@ -9,6 +9,8 @@ from typing import Any
 
 def convert(gguf: Path, folder: Path) -> None:
     """Write weights, config.json, tokenizer and chat template of `gguf` into `folder` (which it makes)."""
+    if not gguf.is_file():  # before the heavy imports
+        raise FileNotFoundError(f"there is no file {gguf}")
     from core.runtime import prepare_environment
 
     prepare_environment()

@@ -83,7 +83,7 @@ def model_folder(name: str, cache_dir: Path) -> Path:
     if name == EMBEDDED:
         return install.require(cache_dir)
     local = Path(name).expanduser()
-    if local.is_dir():
+    if name and local.is_dir():
         weight_files(local)
         return local
     if name.count("/") != 1 or name.startswith((".", "/", "~")):

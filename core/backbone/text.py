@@ -90,7 +90,7 @@ class ChatText:
 
     def count(self, text: str) -> int:
         """Number of tokens of plain text."""
-        return len(self._literal.encode(text, add_special_tokens=False).ids)
+        return len(self._literal_ids(text))
 
     def piece(self, token_id: int) -> str:
         """The text of one token."""
@@ -121,10 +121,15 @@ class ChatText:
         return prefix, closing
 
     def _ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return tuple(self._tokenizer.encode(_utf8(text), add_special_tokens=False).ids)
 
     def _literal_ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self._literal.encode(text, add_special_tokens=False).ids)
+        return tuple(self._literal.encode(_utf8(text), add_special_tokens=False).ids)
+
+
+def _utf8(text: str) -> str:
+    """`text` with lone surrogates as question marks; tokenizers take UTF-8 only."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def load_text(folder: Path) -> ChatText:
