@@ -46,6 +46,7 @@ class Conversation:
     ) -> None:
         self._token = secrets.token_hex(8)
         self.process: Process = sandbox.start(_text("harness.py"), limits, channel=True, stop=stop)
+        self.process.received_limit = wire.MOST_BYTES + 4_096  # one line, its token, its end
         self.process.feed(b"")
         opening = json.dumps({**setup, "token": self._token, "wire": _text("wire.py")})
         self.process.send(opening.encode() + b"\n")

@@ -370,6 +370,13 @@ def test_what_cannot_cross_is_not_the_solution_s_fault(sandbox):
     assert "function" in result.detail
 
 
+def test_an_answer_too_large_to_be_passed_on_is_the_solution_s_fault(sandbox):
+    code = "def f(x):\n    return 'x' * (1048576 - 40) if x == 0 else 1"
+    result = run_check("assert f(f(0)) == 1", "f", code, sandbox=sandbox)
+    assert result.outcome is Outcome.CRASH
+    assert "cannot cross" in result.detail
+
+
 def test_a_broken_check_does_not_pass(sandbox):
     for check in ("def check(", "1/0", "import os; os._exit(0)", "raise SystemExit(0)"):
         assert run_check(check, "add", RIGHT, sandbox=sandbox).outcome is not Outcome.PASSED
