@@ -71,7 +71,7 @@ def bind(checkpoint: Checkpoint, agents: Sequence[Agent]) -> BoundHead:
     changed = [
         agent.name
         for agent, row in zip(agents, rows, strict=True)
-        if row is not None and checkpoint.agents[row][1] != agent.fingerprint
+        if row is not None and checkpoint.agents[row][1] not in ("", agent.fingerprint)  # empty: not recorded
     ]
     notes = [f"{name} is no longer the model this head was trained with" for name in changed]
     return BoundHead(checkpoint, rows, unknown, tuple(notes))

@@ -27,7 +27,7 @@ def command(argv: list[str]) -> int:
         print(json.dumps(report, ensure_ascii=False))
     else:
         for name, check in report["checks"].items():
-            print(f"{'ok  ' if check['ok'] else 'FAIL'}  {name:<10}{check['summary']}")
+            print(f"{'ok  ' if check['ok'] else 'FAIL'}  {name:<12}{check['summary']}")
     return 0 if report["ok"] else 1
 
 
