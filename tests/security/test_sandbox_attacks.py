@@ -278,6 +278,26 @@ print("done")
     assert sandbox.run(program, limits=SHORT).stdout == "done\n"
 
 
+def test_no_privilege_is_left(sandbox):
+    program = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+assert libc.capget(header, data) == 0
+assert libc.prctl(39, 0, 0, 0, 0) == 1, "no_new_privs is off"
+try:
+    os.setuid(0)
+except OSError:
+    pass
+print(data[0], data[1], data[3], data[4], os.getuid())
+"""
+    result = sandbox.run(program, limits=SHORT)
+    assert result.outcome is Outcome.PASSED, result.stderr
+    *capabilities, user = result.stdout.split()
+    assert capabilities == ["0"] * 4  # effective and permitted
+    assert sandbox.name != "bubblewrap" or user != "0"
+
+
 def test_a_second_call_table_kills(sandbox):
     if os.uname().machine != "x86_64":
         pytest.skip("only x86-64 has the x32 table")
