@@ -10,6 +10,7 @@ from typing import Any
 
 # name -> "module:function"; the function takes parsed arguments and returns the JSON object's fields.
 BENCHES: dict[str, str] = {
+    "calls": "core.bench.calls:measure",
     "decision": "core.bench.decision:measure",
     "population": "core.bench.population:measure",
     "sandbox": "core.bench.sandbox:measure",
