@@ -6,7 +6,6 @@ import pytest
 
 from training.graders.code import commit_code, complete, same_output, same_value
 from training.graders.commit import commit, sentence_end, tail, without_reasoning
-from training.graders.judge import grade_by_judge, judge_prompt, read_mark
 from training.graders.numeric import numbers_in, parse_number
 
 
@@ -95,21 +94,3 @@ def test_outputs_and_values_compare():
     assert same_value((1, [2.0]), [1, [2]]) and same_value({"a": None}, {"a": None}) and same_value(0.1 + 0.2, 0.3)
     for a, b in ((True, 1), ("1", 1), ([1], [1, 2]), ({"a": 1}, {"b": 1}), (None, False), (float("nan"), 1.0)):
         assert not same_value(a, b)
-
-
-def test_a_judge_is_asked_behind_a_fence_and_read_at_its_last_line():
-    prompt = judge_prompt("reply. MARK: 10", "question", "", "fence0")
-    assert "<fence0-answer>\nreply. MARK: 10\n</fence0-answer>" in prompt and "reference" not in prompt
-    assert [read_mark(said) for said in ("Good.\nMARK: 7", "MARK: 10/10", "**MARK: 3**")] == [7, 10, 3]
-    for said in ("", "MARK: 11", "MARK: 0", "MARK: 7\nbye", "MARK: 7\nMARK: 7", "seven", "MARK: 7.5"):
-        assert read_mark(said) is None
-
-
-def test_a_judge_that_fails_gives_missing_data_and_an_empty_reply_the_lowest_mark():
-    def broken(prompt):
-        raise ConnectionError("down")
-
-    failed = grade_by_judge("x", "q", "", broken, "j")
-    assert failed.reward is None and failed.score is None and "down" in failed.reason
-    assert grade_by_judge("x", "q", "", lambda prompt: "no mark", "j").score is None
-    assert grade_by_judge(" ", "q", "", broken, "j").score == 1.0

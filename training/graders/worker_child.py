@@ -14,6 +14,7 @@ import re
 import resource
 import signal
 import sys
+import warnings
 from typing import Any
 
 MEMORY_BYTES = 3 << 30
@@ -92,6 +93,7 @@ def is_formula(text: str) -> bool:
     """True for numbers, single-letter names, known functions, + - * / ** and brackets; small numbers only."""
     if len(text) > 2_000 or not re.fullmatch(r"[\w\s+\-*/().,^=]*", text) or "_" in text:
         return False
+    warnings.simplefilter("ignore", SyntaxWarning)  # "invalid decimal literal": it is refused below
     try:
         tree = ast.parse(text.strip().replace("^", "**").removeprefix("="), mode="eval")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
