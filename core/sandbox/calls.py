@@ -209,11 +209,11 @@ def run_check(
         try:
             solver = Conversation(sandbox, hold, limits, stop)
             with solver.process:
-                loaded = _answer(solver, limits.wall_s, None)
-                if loaded.outcome is not Outcome.PASSED:
-                    return _close(solver, loaded.outcome, loaded.error)
-                examiner = Conversation(sandbox, ask, limits, stop)
+                examiner = Conversation(sandbox, ask, limits, stop)  # starts while the solution is being loaded
                 with examiner.process:
+                    loaded = _answer(solver, limits.wall_s, None)
+                    if loaded.outcome is not Outcome.PASSED:
+                        return _close(solver, loaded.outcome, loaded.error)
                     return _relay(examiner, solver)
         except OSError as error:
             return ExecResult(Outcome.SANDBOX_ERROR, detail=f"the sandbox did not start: {error}")
