@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LOAD_AFTER_S = 0.5  # importing torch holds the interpreter; the first page goes first
+
 
 class Viewers:
     """Which view of each open page is the current one.
@@ -66,11 +68,11 @@ class Site:
         return cls(settings, store, teams, runs)
 
     async def open(self) -> None:
-        """At the start: end what a crash cut off, and begin to load the team."""
+        """At the start: end what a crash cut off, and begin to load the team a moment after the page is there."""
         cut = await asyncio.to_thread(self.store.questions.interrupt_unfinished)
         if cut:
             log.warning("%d questions were cut off by the last stop; they can be retried", cut)
-        self.teams.state()
+        asyncio.get_running_loop().call_later(LOAD_AFTER_S, self.teams.state)
 
     async def close(self) -> None:
         """At the end: stop the runs, write them down, close the database."""

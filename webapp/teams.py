@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_TEAMS = 4  # different pool and checkpoint pairs in memory at once
+MAX_TEAMS = 2  # the default one and one that a visitor chose: each holds a coordinator model of its own
+CLOSE_AFTER_S = 330.0  # a team that makes room may still be answering; its longest question lasts 300 s
 
 
 class AgentFacts(Protocol):
@@ -119,6 +120,12 @@ class _Loading:
         # A daemon thread: a SIGTERM while torch is being imported must not wait for it.
         threading.Thread(target=self._load, args=(key, loader), name="load-team", daemon=True).start()
 
+    def close(self) -> None:
+        """End the team's helper processes and threads, if it has any."""
+        close = getattr(self.state.team, "close", None)
+        if close is not None:
+            close()
+
     def _load(self, key: Key, loader: Loader) -> None:
         try:
             self.state = TeamState("ready", loader(*key))
@@ -166,9 +173,7 @@ class Teams:
     def close(self) -> None:
         """End the helper processes and threads of every loaded team."""
         for entry in self._known.values():
-            close = getattr(entry.state.team, "close", None)
-            if close is not None:
-                close()
+            entry.close()
 
     def _entry(self, key: Key, *, again: bool) -> _Loading:
         with self._lock:
@@ -182,5 +187,8 @@ class Teams:
     def _make_room(self, key: Key) -> None:
         """Forget the team unused for longest, never the default one."""
         others = [k for k in self._known if k not in (key, ("", ""))]
-        if len(others) >= MAX_TEAMS - 1:
-            del self._known[min(others, key=lambda k: self._known[k].used)]
+        if key != ("", "") and len(others) >= MAX_TEAMS - 1:
+            oldest = self._known.pop(min(others, key=lambda k: self._known[k].used))
+            later = threading.Timer(CLOSE_AFTER_S, oldest.close)
+            later.daemon = True
+            later.start()

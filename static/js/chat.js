@@ -40,10 +40,57 @@ function mountChat(element, read, act) {
     // On phones the page scrolls as a whole, with the timeline below: bring the newest question to the top once.
     if (fresh && act && box.scrollHeight <= box.clientHeight + 1) list.lastElementChild?.scrollIntoView({ block: "start" });
     if (act) rememberPlace(value);
+    heard = performance.now();
+    waiting = Boolean(act) && value.questions.some((q) => q.running);
   }
 
+  let heard = performance.now();
+  let waiting = false;
   draw();
+  if (act) {
+    restoreTyped();
+    setInterval(() => waiting && performance.now() - heard > SILENCE_MS && reconnect(note, read().lang), 2000);
+  }
   return draw;
+}
+
+// While a question runs the server speaks at least every 5 s. Longer silence: the stream broke (the server went, the
+// phone slept). The run itself goes on, so the page waits until the server answers and then opens itself anew.
+const SILENCE_MS = 12000;
+
+async function reconnect(note, lang) {
+  if (note._reconnecting) return;
+  note._reconnecting = true;
+  drawBanner(note, { banner: { tone: "info", text: say(lang, "reconnecting") } });
+  for (;;) {
+    try {
+      if ((await fetch("healthz", { cache: "no-store" })).ok) break;
+    } catch {
+      // still away
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+  }
+  keepTyped();
+  location.reload();
+}
+
+// What stands in the composer survives a reload that the visitor did not ask for.
+function keepTyped() {
+  try {
+    sessionStorage.setItem("trinity.typed", document.querySelector("#composer textarea")?.value || "");
+  } catch {
+    // without storage the text is lost, as with any reload
+  }
+}
+
+function restoreTyped() {
+  try {
+    const text = sessionStorage.getItem("trinity.typed");
+    sessionStorage.removeItem("trinity.typed");
+    if (text) setTimeout(() => fillComposer(text), 1500);
+  } catch {
+    // nothing was kept
+  }
 }
 
 // Keep the conversation in the address, so that a reload or a copied address opens it again.
@@ -116,6 +163,7 @@ function drawQuestion(node, q, value, act) {
   const p = node._parts;
   const lang = value.lang;
   setText(p.asked, q.text);
+  if (q.text.length > 500) p.asked.tabIndex = 0; // it may scroll, so the keyboard must reach it
   drawState(p.state, q, lang);
   drawAnswer(p.answer, q, lang);
   drawEnding(p.ending, q, lang);

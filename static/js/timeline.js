@@ -182,7 +182,7 @@ function drawBody(node, card, lang) {
   if (!fold.open) return;
   const open = new Set([...body.querySelectorAll("details[open]")].map((d) => d.dataset.part));
   const parts = [];
-  if (card.text) parts.push(section(say(lang, "said"), el("div", "t-said", card.text)));
+  if (card.text) parts.push(section(say(lang, "said"), said(card.text)));
   if (card.agents.length) parts.push(bars(say(lang, "agent_chances"), card.agents, lang));
   if (card.roles.length) {
     parts.push(bars(say(lang, "role_chances"), card.roles.map((r) => ({ ...r, name: say(lang, "role_" + r.name) })), lang));
@@ -222,11 +222,18 @@ function section(name, node) {
   return box;
 }
 
+// A box that scrolls must be reachable by keyboard.
+function said(text) {
+  const box = el("div", "t-said", text);
+  box.tabIndex = 0;
+  return box;
+}
+
 function folded(part, name, text, open) {
   const box = el("details", "t-part");
   box.dataset.part = part;
   box.open = open.has(part);
-  box.append(el("summary", "", name), el("div", "t-said", text));
+  box.append(el("summary", "", name), said(text));
   return box;
 }
 

@@ -151,13 +151,14 @@ async def test_a_view_that_was_left_is_not_drawn_again(world):
      (5, None, "convert"), ("inf", 1, "infinity")],
 )  # fmt: skip
 def test_options_that_do_not_fit_are_said(turns, usd, says):
-    answer = options_of(turns, usd, [], "", default_pool="p", most_usd=0.5)
+    answer = options_of(turns, usd, [], ("", ""), most_usd=0.5)
     assert isinstance(answer, str) and says in answer
 
 
 def test_options_are_capped_by_the_servers_own():
-    options = options_of(3, 100.0, ["a", 7], "p", default_pool="p", most_usd=0.5)
-    assert options.limits.usd == 0.5 and options.exclude == ("a", "7") and options.pool == ""
+    options = options_of(3, 100.0, ["a", 7], ("", "head"), most_usd=0.5)
+    assert options.limits.usd == 0.5 and options.exclude == ("a", "7")
+    assert (options.pool, options.checkpoint) == ("", "head")
 
 
 def test_every_event_of_the_page_is_private_and_known(tmp_path):
@@ -167,5 +168,5 @@ def test_every_event_of_the_page_is_private_and_known(tmp_path):
     with gr.Blocks(analytics_enabled=False) as blocks:
         ChatPage(site_in(tmp_path), blocks)
     names = sorted(fn.fn.__name__ for fn in blocks.fns.values())
-    assert names == ["_ask", "_chat", "_history", "_load", "_pool", "stop"]
+    assert names == ["_ask", "_chat", "_history", "_load", "_team", "_team", "stop"]
     assert all(fn.api_visibility == "private" for fn in blocks.fns.values())

@@ -17,6 +17,8 @@ EN: dict[str, str] = {
     "opt_exclude_info": "These agents are not asked.",
     "opt_pool": "Pool",
     "opt_pool_info": "The agents to choose from.",
+    "opt_head": "Head",
+    "opt_head_info": "What chooses; auto is the pool's own.",
     # start
     "start_title": "What shall the team work on?",
     "start_text": "A small model reads your question and picks, turn by turn, who speaks and in which role: "
@@ -37,6 +39,7 @@ EN: dict[str, str] = {
     "banner_unknown": "This conversation does not exist, or it belongs to another browser. Here is a new one.",
     "banner_store": "Conversations cannot be read at the moment: {why}",
     "banner_elsewhere": "This question is being answered by another server process; reload to see how far it is.",
+    "reconnecting": "The connection is lost; reconnecting. The question goes on.",
     # history
     "new_conversation": "New conversation",
     "history_empty": "Your conversations appear here. They belong to this browser.",

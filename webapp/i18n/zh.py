@@ -17,6 +17,8 @@ ZH: dict[str, str] = {
     "opt_exclude_info": "不询问这些成员。",
     "opt_pool": "模型池",
     "opt_pool_info": "可供选择的成员。",
+    "opt_head": "路由头",
+    "opt_head_info": "负责选择；auto 为模型池自带。",
     # start
     "start_title": "让团队做什么？",
     "start_text": "一个小模型阅读你的问题，逐轮决定由谁、以什么角色发言："
@@ -36,6 +38,7 @@ ZH: dict[str, str] = {
     "banner_unknown": "这个对话不存在，或属于另一个浏览器。已为你打开新对话。",
     "banner_store": "暂时无法读取对话：{why}",
     "banner_elsewhere": "这个问题正由另一个服务进程回答；刷新页面可查看进度。",
+    "reconnecting": "连接已断开，正在重新连接。问题仍在继续。",
     # history
     "new_conversation": "新对话",
     "history_empty": "你的对话会出现在这里，只属于这个浏览器。",

@@ -91,6 +91,7 @@ class ChatPage:
                     settings.question_usd, minimum=0, maximum=settings.question_usd, step=0.05, elem_id="opt-usd"
                 )
                 self.pool = gr.Dropdown(self._pools(), value=settings.pool, elem_id="opt-pool")
+                self.head = gr.Dropdown(self._heads(), value=settings.checkpoint, elem_id="opt-head")
             self.exclude = gr.CheckboxGroup([], elem_id="opt-exclude")
 
     def _pools(self) -> list[str]:
@@ -102,16 +103,26 @@ class ChatPage:
         others = [] if is_public(self._site.settings) else preset_names()
         return [mine, *(name for name in others if name != mine)]
 
+    def _heads(self) -> list[tuple[str, str]]:
+        """The heads a visitor may choose, as (label, name); the empty name is the pool's own."""
+        from core.checkpoint import known_checkpoints
+        from webapp.site import is_public
+
+        settings = self._site.settings
+        own = [(settings.checkpoint or "auto", settings.checkpoint)]
+        others = [] if is_public(settings) else sorted(known_checkpoints(settings.data_dir))
+        return own + [(name, name) for name in others if name != settings.checkpoint]
+
     @property
     def _outputs(self) -> list[Any]:
         return [
-            self.chat, self.timeline, self.history, self.header, self.notice, self.download, self.place, self.lang,
-            self.owner, self.stored, self.composer, self.options, self.turns, self.usd, self.pool, self.exclude,
+            self.chat, self.timeline, self.history, self.header, self.notice, self.download, self.place, self.lang, self.owner,
+            self.stored, self.composer, self.options, self.turns, self.usd, self.pool, self.head, self.exclude,
         ]  # fmt: skip
 
     def _connect(self, blocks: gr.Blocks) -> None:
         who = [self.owner, self.place, self.lang]
-        chosen = [self.turns, self.usd, self.exclude, self.pool]
+        chosen = [self.turns, self.usd, self.exclude, self.pool, self.head]
         quiet: dict[str, Any] = {
             "outputs": self._outputs,
             "show_progress": "hidden",
@@ -123,21 +134,36 @@ class ChatPage:
         self.composer.stop(self._handlers.stop, [self.owner, self.place], None, queue=False, api_visibility="private")
         self.history.select(self._history, who, **quiet)
         self.chat.select(self._chat, who, **quiet)
-        self.pool.input(self._pool, [self.pool, self.lang], **quiet)
+        for choice in (self.pool, self.head):
+            choice.input(self._team, [self.pool, self.head, self.lang], **quiet)
 
     async def _load(self, owner: str, stored: str, request: gr.Request) -> AsyncIterator[tuple[Any, ...]]:
         async for update in self._handlers.load(owner, stored, request):
             yield self._values(update)
 
     async def _ask(
-        self, owner: str, place: str, lang: str, text: str, turns: Any, usd: Any, exclude: Any, pool: Any,
+        self,
+        owner: str,
+        place: str,
+        lang: str,
+        text: str,
+        turns: Any,
+        usd: Any,
+        exclude: Any,
+        pool: Any,
+        head: Any,
         request: gr.Request,
-    ) -> AsyncIterator[tuple[Any, ...]]:  # fmt: skip
-        settings = self._site.settings
-        offered = pool if pool in self._pools() else settings.pool
-        options = options_of(turns, usd, exclude, offered, default_pool=settings.pool, most_usd=settings.question_usd)
+    ) -> AsyncIterator[tuple[Any, ...]]:
+        most = self._site.settings.question_usd
+        options = options_of(turns, usd, exclude, self._offered(pool, head), most_usd=most)
         async for update in self._handlers.ask(owner, place, lang, text or "", options, request):
             yield self._values(update)
+
+    def _offered(self, pool: Any, head: Any) -> tuple[str, str]:
+        """The pool and head that were chosen, if this page offers them; empty where it is the server's own."""
+        settings = self._site.settings
+        pool = pool if pool in self._pools() and pool != settings.pool else ""
+        return pool, head if head != settings.checkpoint and head in [name for _, name in self._heads()] else ""
 
     async def _history(
         self, owner: str, place: str, lang: str, event: gr.EventData, request: gr.Request
@@ -151,12 +177,10 @@ class ChatPage:
         async for update in self._handlers.chat_action(owner, place, lang, _data(event), request):
             yield self._values(update)
 
-    async def _pool(self, pool: str, lang: str) -> AsyncIterator[tuple[Any, ...]]:
-        """Another pool was chosen: load its team and offer its agents."""
-        if pool in self._pools():
-            name = "" if pool == self._site.settings.pool else pool
-            async for update in self._handlers.team(name, lang):
-                yield self._values(update)
+    async def _team(self, pool: str, head: str, lang: str) -> AsyncIterator[tuple[Any, ...]]:
+        """Another pool or head was chosen: load its team and offer its agents."""
+        async for update in self._handlers.team(*self._offered(pool, head), lang):
+            yield self._values(update)
 
     def _values(self, update: Update) -> tuple[Any, ...]:
         """One value for each output; `gr.skip()` for what stays."""
@@ -171,6 +195,7 @@ class ChatPage:
             gr.update(label=say(lang, "opt_turns")) if lang else hold,
             gr.update(label=say(lang, "opt_usd"), info=say(lang, "opt_usd_info")) if lang else hold,
             gr.update(label=say(lang, "opt_pool"), info=say(lang, "opt_pool_info")) if lang else hold,
+            gr.update(label=say(lang, "opt_head"), info=say(lang, "opt_head_info")) if lang else hold,
             self._exclude_update(update),
         )
 

@@ -149,10 +149,10 @@ class ChatHandlers:
         except StoreError as error:
             yield Update(notice=notice(lang, say(lang, "store_failed", why=str(error)), tone="bad"))
 
-    async def team(self, pool: str, lang: str) -> AsyncIterator[Update]:
-        """Another pool was chosen: show how far its team is, then its agents."""
-        yield Update(header=self._data.header(lang, self._site.teams.state(pool)))
-        state = await self._site.teams.settled(pool)
+    async def team(self, pool: str, checkpoint: str, lang: str) -> AsyncIterator[Update]:
+        """Another pool or head was chosen: show how far its team is, then its agents."""
+        yield Update(header=self._data.header(lang, self._site.teams.state(pool, checkpoint)))
+        state = await self._site.teams.settled(pool, checkpoint)
         failed = notice(lang, say(lang, "banner_failed", why=state.message), tone="bad")
         yield Update(
             header=self._data.header(lang, state), team=state, notice=failed if state.kind == "failed" else notice(lang)
@@ -271,10 +271,8 @@ class ChatHandlers:
         return client_address(peer, request.headers, behind_proxy=bool(self._site.settings.space_host))
 
 
-def options_of(
-    turns: object, usd: object, exclude: object, pool: object, *, default_pool: str, most_usd: float
-) -> Options | str:
-    """The options as the page sent them, checked; or a sentence that says what does not fit."""
+def options_of(turns: object, usd: object, exclude: object, team: tuple[str, str], *, most_usd: float) -> Options | str:
+    """The options as the page sent them, checked; or a sentence that says what does not fit. `team`: pool and head."""
     try:
         money = float(str(usd))
         if not math.isfinite(money):
@@ -283,8 +281,7 @@ def options_of(
     except (ValueError, OverflowError) as error:
         return str(error)
     names = tuple(str(name)[:64] for name in exclude[:64]) if isinstance(exclude, list) else ()
-    chosen = str(pool or "")
-    return Options(limits=limits, exclude=names, pool="" if chosen == default_pool else chosen)
+    return Options(limits=limits, exclude=names, pool=team[0], checkpoint=team[1])
 
 
 def _page(request: gr.Request) -> str:
