@@ -11,7 +11,10 @@ from training.graders.commit import bare, commit, plain, tail, without_reasoning
 from training.graders.numeric import parse_number
 from training.graders.worker import WorkerFailed, workers
 
-SECONDS = 10.0
+SECONDS = 15.0  # for making the item again and scoring the reply
+SLOW_S = {
+    "knight_swap": 90.0
+}  # seconds for families whose items take seconds to make: about 1 s alone, 10 s beside others
 PASS_AT = 0.99
 _FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -28,7 +31,7 @@ def grade_gym(reply: str, stream: Mapping[str, Any], answer: str) -> Grade:
     if not said:
         return failed("", "The reply commits to no answer.", GradeOutcome.NO_ANSWER)
     try:
-        result = workers("gym").ask({"do": "gym_score", **stream, "reply": said}, SECONDS)
+        result = workers("gym").ask({"do": "gym_score", **stream, "reply": said}, SLOW_S.get(stream["family"], SECONDS))
     except WorkerFailed as error:
         kinds = {"timeout": GradeOutcome.TIMEOUT, "memory": GradeOutcome.MEMORY, "crash": GradeOutcome.CRASH}
         return failed(said, f"The scorer did not end: {error}", kinds.get(error.kind, GradeOutcome.WRONG))

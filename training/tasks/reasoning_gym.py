@@ -124,8 +124,8 @@ def families() -> Mapping[str, str]:
 
 @functools.cache
 def unusable_families() -> Mapping[str, str]:
-    """Families that cannot be loaded, with the reason (committed file)."""
-    listed: dict[str, str] = json.loads(BROKEN_FILE.read_text(encoding="utf-8"))["cannot_load"]
+    """Families that cannot be used, with the reason (committed file)."""
+    listed: dict[str, str] = json.loads(BROKEN_FILE.read_text(encoding="utf-8"))["cannot_use"]
     return listed
 
 
