@@ -42,6 +42,16 @@ _QWEN3: dict[str, Any] = {
 SHAPES: dict[str, dict[str, Any]] = {
     "qwen3-0.6b": _QWEN3,
     "qwen3-4layer": {**_QWEN3, "num_hidden_layers": 4, "vocab_size": 4_096},
+    "slim-4layer": {  # small enough to read 30,000 tokens in a test
+        **_QWEN3,
+        "vocab_size": 4_096,
+        "hidden_size": 512,
+        "intermediate_size": 1_024,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+    },
     "tiny": {
         **_QWEN3,
         "vocab_size": 300,
