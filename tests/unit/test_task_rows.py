@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_the_hub_library_reads_a_folder_of_the_same_layout(tmp_path, monkeypatch):
     """`load_dataset` runs for real, on a local folder instead of the hub; only the question to the hub is left out."""
-    monkeypatch.setattr(rows, "_reach", lambda source: None)
+    monkeypatch.setattr(rows, "_reach", lambda source, token: None)
     write(tmp_path / "test.jsonl", "".join(json.dumps(row) + "\n" for row in GOOD))
     source = HubFile(str(tmp_path), None, "test", "main", FIELDS)
     assert hub_rows(source) == GOOD
@@ -80,7 +80,7 @@ def test_the_hub_library_reads_a_folder_of_the_same_layout(tmp_path, monkeypatch
 
 
 def test_an_unreachable_hub_is_an_error_that_says_what_to_do(monkeypatch):
-    def refuse(source):
+    def refuse(source, token):
         raise ConnectionError("no network\nsecond line")
 
     monkeypatch.setattr(rows, "_reach", refuse)

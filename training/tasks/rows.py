@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DataUnavailable
+from core.settings import load_settings
 
 Row = Mapping[str, Any]
 FORMATS = ".jsonl, .jsonl.gz, .json, .csv or .parquet"
@@ -71,13 +72,15 @@ def hub_rows(source: HubFile) -> list[Row]:
     """
     from datasets import load_dataset
 
+    secret = load_settings().keys.get("HF_TOKEN")
+    token = secret.reveal() if secret else None
     try:
-        _reach(source)
+        _reach(source, token)
         if source.files:
             paths = [f"hf://datasets/{source.repo}@{source.revision}/{name}" for name in source.files]
-            table = load_dataset("json", data_files=paths, split="train")
+            table = load_dataset("json", data_files=paths, split="train", token=token)
         else:
-            table = load_dataset(source.repo, source.config, split=source.split, revision=source.revision)
+            table = load_dataset(source.repo, source.config, split=source.split, revision=source.revision, token=token)
         rows = [dict(row) for row in table]
     except Exception as error:  # the library raises a dozen kinds for network, gate and schema
         line = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
@@ -87,13 +90,13 @@ def hub_rows(source: HubFile) -> list[Row]:
     return [_checked(row, source.fields, Path(source.repo), number) for number, row in enumerate(rows, 1)]
 
 
-def _reach(source: HubFile) -> None:
+def _reach(source: HubFile, token: str | None) -> None:
     """Ask the hub once; `load_dataset` alone would retry for half a minute. HF_HUB_OFFLINE=1 skips the question."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     try:
-        HfApi().dataset_info(source.repo, revision=source.revision, timeout=10)
+        HfApi(token=token).dataset_info(source.repo, revision=source.revision, timeout=10)
     except OfflineModeIsEnabled:  # the user asks for the library's cached copy
         return
 
