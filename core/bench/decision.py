@@ -68,7 +68,7 @@ def _conversation(backbone: Any, model: Any, chunks: list[tuple[int, ...]]) -> d
             np.argmax(head @ reader.read(tokens).state[0].float().cpu().numpy())
 
         def floor(new: torch.Tensor = new) -> None:
-            model.model(new, **{_argument(model): memory}, use_cache=True)
+            model.model(new, **{models.cache_argument(model): memory}, use_cache=True)
 
         times["full_s"].append(
             models.seconds(lambda whole=whole: model.model(whole, use_cache=False), device)  # type: ignore[misc]
@@ -78,12 +78,6 @@ def _conversation(backbone: Any, model: Any, chunks: list[tuple[int, ...]]) -> d
         memory.crop(-(len(closing) - 1))
     times["lm_head_s"].append(models.seconds(lambda: model(whole, use_cache=False), device))
     return times
-
-
-def _argument(model: Any) -> str:
-    import inspect
-
-    return "cache" if "cache" in inspect.signature(type(model.model).forward).parameters else "past_key_values"
 
 
 def _summary(runs: list[dict[str, list[float]]]) -> dict[str, Any]:

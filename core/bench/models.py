@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import statistics
 import time
 from collections.abc import Callable
@@ -52,6 +53,12 @@ def reference(backbone: HuggingFaceBackbone, name: str) -> Any:
     model.lm_head.weight = model.model.embed_tokens.weight
     model.model.rotary_emb = type(model.model.rotary_emb)(made).to(backbone.device)  # buffers are not in the weights
     return model.eval()
+
+
+def cache_argument(model: Any) -> str:
+    """What this version of transformers calls its key-value memory."""
+    named = inspect.signature(type(model.model).forward).parameters
+    return "cache" if "cache" in named else "past_key_values"
 
 
 def seconds(work: Callable[[], object], device: str) -> float:
