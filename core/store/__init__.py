@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import TracebackType
 
+from core.store.canary_book import CanaryBook
 from core.store.checkpoints import Checkpoints
 from core.store.conversations import Conversations
 from core.store.database import Database, connect
@@ -40,6 +41,7 @@ class Store:
     ledger: Ledger
     replies: Replies
     spend: SpendBook
+    canary: CanaryBook
 
     @property
     def label(self) -> str:
@@ -86,4 +88,5 @@ def open_store(url: str) -> Store:
         Ledger(database),
         Replies(database),
         SpendBook(database),
+        CanaryBook(database),
     )
