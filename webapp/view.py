@@ -87,14 +87,17 @@ def headline(asked: Asked, lang: str) -> str:
     key = f"end_{asked.status}"
     if asked.status is Status.BUDGET_EXHAUSTED:
         key = f"end_{asked.reason}" if asked.reason else key
+        if asked.reason is Reason.TURNS and not _judge(asked):
+            key = "end_turns_unchecked"
     elif asked.reason is Reason.INTERRUPTED:
         key = "end_interrupted"
     elif asked.status is Status.STOPPED and turns == 1:
         key = "end_stopped_one"
-    return say(lang, key, n=turns, agent=_accepted_by(asked))
+    return say(lang, key, n=turns, agent=_judge(asked))
 
 
-def _accepted_by(asked: Asked) -> str:
+def _judge(asked: Asked) -> str:
+    """The agent that gave the last verdict."""
     return next((live.turn.agent for live in reversed(asked.turns) if live.turn and live.turn.verdict), "")
 
 

@@ -25,10 +25,10 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(command, port, log):
+def running(command, port, log, env=None):
     """A server process until it answers; ended at the end."""
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=log.parent)
+        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=log.parent, env=env)
     try:
         deadline = time.monotonic() + 60
         while True:
@@ -97,7 +97,7 @@ class Visitor:
 
 def ready(page):
     """Wait until the page's own load event has drawn it: listeners are live from then on."""
-    page.wait_for_function("document.querySelector('.t-team')?.dataset.state === 'ready'", timeout=20_000)
+    page.wait_for_function("document.querySelector('.t-team')?.dataset.state === 'ready'", timeout=60_000)
     page.wait_for_function(
         "[...document.querySelectorAll('.t-example, .t-question, .t-banner')].some(n => n.offsetParent)", timeout=20_000
     )

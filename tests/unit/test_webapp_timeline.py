@@ -163,6 +163,12 @@ def test_every_ending_has_a_headline(status, reason, says):
     assert shown["running"] is False and shown["plain"] == "42"
 
 
+def test_turns_that_were_over_before_a_check_are_not_blamed_on_the_verifier():
+    live = folded(TurnStarted(1), TurnDone(1, turn()))
+    one = asked(live, status=Status.BUDGET_EXHAUSTED, reason=Reason.TURNS)
+    assert "before anyone checked" in headline(one, "en")
+
+
 def test_a_draft_is_the_newest_worker_text():
     live = folded(TurnStarted(1), TurnDone(1, turn(text="first")), TurnStarted(2), Decided(2, decision(), "m"))
     assert live.draft == "first"

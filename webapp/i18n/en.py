@@ -81,6 +81,7 @@ EN: dict[str, str] = {
     "end_unverified": "Not checked: nobody in this pool can check this kind of answer",
     "end_budget_exhausted": "The budget is used up; this is the best answer so far",
     "end_turns": "The verifier did not accept within {n} turns; this is the best answer so far",
+    "end_turns_unchecked": "The {n} turns were over before anyone checked this answer",
     "end_seconds": "The time is over; this is the best answer so far",
     "end_tokens": "The tokens are used up; this is the best answer so far",
     "end_money": "The money for this question is used up",

@@ -80,6 +80,7 @@ ZH: dict[str, str] = {
     "end_unverified": "未经检查：这个模型池里没有成员能检查这类回答",
     "end_budget_exhausted": "预算已用完；这是目前最好的回答",
     "end_turns": "验证者在 {n} 轮内没有通过；这是目前最好的回答",
+    "end_turns_unchecked": "{n} 轮已用完，还没有人检查这个回答",
     "end_seconds": "时间已到；这是目前最好的回答",
     "end_tokens": "词元已用完；这是目前最好的回答",
     "end_money": "这个问题的预算已用完",

@@ -116,8 +116,9 @@ class ChatPage:
     @property
     def _outputs(self) -> list[Any]:
         return [
-            self.chat, self.timeline, self.history, self.header, self.notice, self.download, self.place, self.lang, self.owner,
-            self.stored, self.composer, self.options, self.turns, self.usd, self.pool, self.head, self.exclude,
+            self.chat, self.timeline, self.history, self.header, self.notice, self.download, self.place, self.lang,
+            self.owner, self.stored, self.composer, self.options, self.turns, self.usd, self.pool, self.head,
+            self.exclude,
         ]  # fmt: skip
 
     def _connect(self, blocks: gr.Blocks) -> None:
