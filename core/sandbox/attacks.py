@@ -1,7 +1,7 @@
 """The fifteen attacks that every back end is tried with: three at start-up, all by `trinity doctor` and the tests.
 
-Each program prints `LEAK` and what it got when it succeeds, and `done` when it has tried everything; so a back end
-that merely fails to run it does not count as having blocked it.
+A program says `LEAK` when it succeeds and `done` when it has tried everything, so a back end that merely fails to run
+it does not count as having blocked it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.sandbox import attack_programs as programs
 from core.sandbox.base import ExecResult, Guarantee, Outcome, SandboxLimits
-from core.sandbox.process import Process, environment
+from core.sandbox.launch import environment
+from core.sandbox.process import Process
 from core.sandbox.runner import Runner
 
 SECRET = "canary-7f3a-secret"  # noqa: S105 - a decoy
@@ -196,190 +198,23 @@ def _lacked_memory(seen: Seen, target: Canary, limits: SandboxLimits) -> str:
     return _stopped(seen, target, limits) if short else f"it ended with {seen.result.outcome}: {seen.result.stdout}"
 
 
-_READ = """
-for path in ("/etc/passwd", "/etc/hostname", SECRET, "/proc/1/cwd/etc/passwd"):
-    try:
-        print("LEAK", path, open(path).read(20))
-    except OSError:
-        pass
-print("done")
-"""
-_ENVIRONMENT = """
-from os import environ
-extra = set(environ) - set(NAMES)
-if extra:
-    print("LEAK", *sorted(extra))
-print("done")
-"""
-_PROC = """
-import os
-for pid in {PARENT, VICTIM, os.getppid()} - {os.getpid()}:
-    try:
-        open(f"/proc/{pid}/%s", "rb")
-        print("LEAK", pid)
-    except OSError:
-        pass
-print("done")
-"""
-_PTRACE = """
-import ctypes, os, resource, signal
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.ptrace(16, VICTIM, None, None) == 0:
-    print("LEAK attached")
-try:
-    os.kill(VICTIM, signal.SIGCONT)
-    print("LEAK signalled")
-except OSError:
-    pass
-try:
-    resource.prlimit(VICTIM, resource.RLIMIT_CORE, (0, 0))
-    print("LEAK limited")
-except OSError:
-    pass
-print("done")
-"""
-_WRITE = """
-import os
-for folder in ("/usr", "/etc", "/tmp", "/var/tmp", FOLDER):
-    try:
-        os.open(folder, os.O_TMPFILE | os.O_RDWR)
-        print("LEAK", folder)
-    except OSError:
-        pass
-for action in (lambda: open(FOLDER + "/planted", "w"), lambda: open(SECRET, "a").write("x"), lambda: os.unlink(SECRET),
-               lambda: os.truncate(SECRET, 0), lambda: os.chmod(SECRET, 0), lambda: os.rename(SECRET, FOLDER + "/new")):
-    try:
-        action()
-    except OSError:
-        pass
-print("done")
-"""
-_NETWORK = """
-import socket
-def tcp():
-    socket.create_connection(("127.0.0.1", TCP), 1)
-def udp():
-    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", UDP))
-def unix():
-    socket.socket(socket.AF_UNIX).connect(UNIX)
-def pair():
-    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"x", UNIX)
-for way in (tcp, udp, unix, pair):
-    try:
-        way()
-        print("LEAK", way.__name__)
-    except OSError:
-        pass
-print("done")
-"""
-_FORK = """
-import os, time
-made = 0
-for _ in range(300):
-    try:
-        if os.fork() == 0:
-            time.sleep(2)
-            os._exit(0)
-        made += 1
-    except OSError:
-        break
-if made >= 20:
-    print("LEAK", made, "processes", flush=True)
-print("done", flush=True)
-os._exit(0)
-"""
-_ALLOCATE = """
-hoard = bytearray(192 << 20)
-print("LEAK", len(hoard))
-"""
-_CHILDREN = """
-import os
-made = []
-for _ in range(8):
-    try:
-        pid = os.fork()
-    except OSError:
-        break
-    if pid == 0:
-        try:
-            hoard = bytearray(b"x") * (80 << 20)
-            os._exit(0)
-        except MemoryError:
-            os._exit(1)
-    made.append(pid)
-got = sum(os.waitpid(pid, 0)[1] == 0 for pid in made)
-if got > 1:
-    print("LEAK", got, "x 80 MB")
-print("done")
-"""
-_DAEMON = """
-import os, signal, time
-try:
-    if os.fork() == 0:
-        try:
-            os.setsid()
-        except OSError:
-            pass
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.closerange(0, 3)
-        time.sleep(20)
-        os._exit(0)
-except OSError:
-    pass
-print("done", flush=True)
-os._exit(0)
-"""
-_FILES = """
-block = b"x" * (1 << 20)
-for number in range(40):
-    with open(f"file{number}", "wb", buffering=0) as file:
-        for _ in range(10):
-            if file.write(block) < len(block):
-                raise OSError("the disk is full")
-print("LEAK 400 MB in 40 files")
-"""
-_BIG_FILE = """
-block = b"x" * (1 << 20)
-with open("big", "wb", buffering=0) as file:
-    for _ in range(200):
-        if file.write(block) < len(block):
-            raise OSError("the file is full")
-print("LEAK 200 MB in one file")
-"""
-_PRINT = """
-while True:
-    print("x" * 1000)
-"""
-_UNPATCH = """
-import os, posix, sys
-import _posixsubprocess
-os.system = os.fork = None
-if posix.system(f"{sys.executable} -I -S -c 0") == 0:
-    print("LEAK posix.system")
-try:
-    os.waitpid(posix.posix_spawn(sys.executable, [sys.executable, "-I", "-S", "-c", "0"], {}), 0)
-    print("LEAK posix_spawn")
-except OSError:
-    pass
-print("done")
-"""
 _SMALL = SandboxLimits(wall_s=5.0, memory_mb=128)
 _BRIEF = SandboxLimits(wall_s=0.3, memory_mb=1024)
 
 ATTACKS: tuple[Attack, ...] = (
-    Attack("read files of the machine", (_READ,), _said_nothing, quick=True),
-    Attack("inherit the environment", (_ENVIRONMENT,), _said_nothing),
-    Attack("read another process's environment", (_PROC % "environ",), _said_nothing),
-    Attack("read another process's memory", (_PROC % "mem",), _said_nothing),
-    Attack("trace, signal or limit another process", (_PTRACE,), _harmed_nobody),
-    Attack("write outside the scratch folder", (_WRITE,), _wrote_nothing),
-    Attack("reach the network or a local socket", (_NETWORK,), _reached_nobody, quick=True),
-    Attack("fork 300 processes", (_FORK,), _left_nothing, quick=True),
-    Attack("allocate more than the limit", (_ALLOCATE,), _lacked_memory, _SMALL),
-    Attack("allocate more than the limit in children", (_CHILDREN,), _said_nothing, _SMALL),
+    Attack("read files of the machine", (programs.READ,), _said_nothing, quick=True),
+    Attack("inherit the environment", (programs.ENVIRONMENT,), _said_nothing),
+    Attack("read another process's environment", (programs.PROC % "environ",), _said_nothing),
+    Attack("read another process's memory", (programs.PROC % "mem",), _said_nothing),
+    Attack("trace, signal or limit another process", (programs.PTRACE,), _harmed_nobody),
+    Attack("write outside the scratch folder", (programs.WRITE,), _wrote_nothing),
+    Attack("reach the network or a local socket", (programs.NETWORK,), _reached_nobody, quick=True),
+    Attack("fork 300 processes", (programs.FORK,), _left_nothing, quick=True),
+    Attack("allocate more than the limit", (programs.ALLOCATE,), _lacked_memory, _SMALL),
+    Attack("allocate more than the limit in children", (programs.CHILDREN,), _said_nothing, _SMALL),
     Attack("compute for ever", ("while True: pass", "9 ** (10 ** 9)"), _timed_out, _BRIEF),
-    Attack("live on as a daemon", (_DAEMON,), _left_nothing),
-    Attack("fill the disk", (_FILES, _BIG_FILE), _stopped),
-    Attack("print for ever", (_PRINT,), _capped),
-    Attack("start a program behind Python's back", (_UNPATCH,), _said_nothing),
+    Attack("live on as a daemon", (programs.DAEMON,), _left_nothing),
+    Attack("fill the disk", (programs.FILES, programs.BIG_FILE), _stopped),
+    Attack("print for ever", (programs.PRINT,), _capped),
+    Attack("start a program behind Python's back", (programs.UNPATCH,), _said_nothing),
 )

@@ -15,7 +15,8 @@ from typing import Any
 from core.errors import SandboxUnavailable
 from core.sandbox.base import SandboxLimits
 from core.sandbox.interpreter import Interpreter
-from core.sandbox.process import Process, environment, memory_file
+from core.sandbox.launch import environment, memory_file
+from core.sandbox.process import Process
 from core.sandbox.runner import Runner, rlimits, slot_user
 from core.sandbox.scratch import MOST_ENTRIES
 from core.sandbox.seccomp import build_filter

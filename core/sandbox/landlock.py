@@ -17,7 +17,8 @@ from typing import Any
 from core.errors import SandboxUnavailable
 from core.sandbox.base import SandboxLimits
 from core.sandbox.interpreter import Interpreter
-from core.sandbox.process import Process, environment
+from core.sandbox.launch import environment
+from core.sandbox.process import Process
 from core.sandbox.runner import Runner, rlimits, slot_user
 from core.sandbox.scratch import make_scratch, over_quota, remove_scratch, sweep_scratch
 from core.sandbox.seccomp import build_filter

@@ -18,49 +18,20 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from threading import Event
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from core.sandbox.base import ExecResult, Outcome, SandboxLimits
-from core.sandbox.child import OUT_OF_MEMORY
+from core.sandbox.endings import explain_end
+from core.sandbox.launch import BOOT, child_code, environment, memory_file
 
 START_S = 20.0  # from spawn to "ready"; longer means the machine or the back end is in trouble
 TICK_S = 0.02  # how often a watcher (disk, stop) looks
 _GRACE_S = 5.0
-_BOOT = "import marshal,sys;j=marshal.load(open(int(sys.argv[1]),'rb'));exec(j['code'],n:={});n['main'](j)"
 
 STOPPED = "stopped by the caller"
 _log = logging.getLogger(__name__)
-
-
-@functools.cache
-def child_code() -> CodeType:
-    """`core/sandbox/child.py`, compiled. The child runs the same interpreter, so it can load this."""
-    source = Path(__file__).with_name("child.py").read_text(encoding="utf-8")
-    return compile(source, "<sandbox>", "exec", dont_inherit=True)
-
-
-def environment(folder: str) -> dict[str, str]:
-    """The whole environment of a sandboxed program. numpy would otherwise reserve memory for a thread per core."""
-    return {
-        "HOME": folder,
-        "LANG": "C.UTF-8",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PATH": "/nowhere",
-        "TMPDIR": folder,
-    }
-
-
-def memory_file(content: bytes) -> int:
-    """A descriptor that reads `content` and has no name in any folder. The caller closes it."""
-    number = os.memfd_create("trinity")
-    with open(number, "wb", closefd=False) as file:
-        file.write(content)
-    os.lseek(number, 0, os.SEEK_SET)
-    return number
 
 
 class Process:
@@ -183,7 +154,7 @@ class Process:
         self._own.add(job_file)
         passed = [*theirs, job_file, *(names.get("__channel__", ()))]
         self._popen = subprocess.Popen(
-            [*argv, "-I", "-S", "-B", "-c", _BOOT, str(job_file), self.token],
+            [*argv, "-I", "-S", "-B", "-c", BOOT, str(job_file), self.token],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -248,10 +219,9 @@ class Process:
             self._popen.stdin.close()
 
     def _on_ready(self, number: int) -> None:
-        if os.read(number, 16) == b"ready":
+        if self._read(number) == b"ready":
             self._started = time.monotonic()
             self.deadline = self._started + self.limits.wall_s
-        self._selector.unregister(number)
 
     def _on_output(self, buffer: bytearray, number: int) -> None:
         chunk = self._read(number)
@@ -304,7 +274,7 @@ class Process:
             code = None
         self._drain()
         now = time.monotonic()
-        outcome, detail = self._reason or self._own_end(code)
+        outcome, detail = self._reason or explain_end(code, self.ready, self.limits, bytes(self.stderr))
         self.result = ExecResult(
             outcome,
             stdout=self.stdout.decode("utf-8", "replace"),
@@ -324,23 +294,6 @@ class Process:
                     key.data(key.fd)
                     if before == len(self.stdout) + len(self.stderr) + len(self.received):
                         break
-
-    def _own_end(self, code: int | None) -> tuple[Outcome, str]:
-        if not self.ready:
-            said = self.stderr.decode("utf-8", "replace").strip().splitlines()
-            return Outcome.SANDBOX_ERROR, f"the sandbox did not start: {said[-1] if said else f'status {code}'}"
-        number = None if code is None else -code if code < 0 else code - 128 if code > 128 else None
-        if code == 0:
-            return Outcome.PASSED, ""
-        if code == OUT_OF_MEMORY:
-            return Outcome.MEMORY, f"it wanted more than {self.limits.memory_mb} MB"
-        if number == signal.SIGXCPU:
-            return Outcome.TIMEOUT, "it used more processor time than its wall clock allows"
-        if number == signal.SIGKILL:
-            return Outcome.MEMORY, "the kernel ended it, most likely for want of memory"
-        if number is not None and 0 < number < signal.NSIG:
-            return Outcome.CRASH, f"it was ended by signal {number}"
-        return Outcome.CRASH, f"it ended with status {code}"
 
     def _release(self) -> None:
         self._selector.close()

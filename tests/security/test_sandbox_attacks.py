@@ -13,7 +13,7 @@ import pytest
 from core.sandbox import Outcome, SandboxLimits
 from core.sandbox.attacks import ATTACKS, attempt, canary, survivors
 from core.sandbox.interpreter import find_interpreter
-from core.sandbox.process import environment
+from core.sandbox.launch import environment
 
 NAMES = [attack.name for attack in ATTACKS]
 ROOT = Path(__file__).resolve().parents[2]

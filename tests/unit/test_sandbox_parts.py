@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import SandboxUnavailable
-from core.sandbox import ExecResult, Job, Outcome, open_sandbox, probe, run_many, syscalls
+from core.sandbox import ExecResult, Job, Outcome, SandboxLimits, open_sandbox, probe, run_many, syscalls
 from core.sandbox.gate import Gate, machine_gate
 from core.sandbox.interpreter import find_interpreter
 from core.sandbox.scratch import MOST_ENTRIES, make_scratch, over_quota, remove_scratch, sweep_scratch
@@ -366,6 +366,13 @@ def test_a_back_end_that_cannot_start_is_a_sandbox_error(monkeypatch):
     result = sandbox.run("print(1)")
     assert result.outcome is Outcome.SANDBOX_ERROR
     assert "Too many open files" in result.detail
+
+
+def test_a_process_killed_before_it_is_ready_ends_cleanly():
+    for _ in range(5):
+        with open_sandbox().start("print(1)", SandboxLimits()) as process:
+            assert process.end(Outcome.TIMEOUT, "early").outcome is Outcome.TIMEOUT
+        assert process.ended
 
 
 def test_no_descriptor_leaks_over_many_runs():
