@@ -94,6 +94,7 @@ class LocalAgent:
 
 def reads(question: str) -> bool:
     """True when the model can make sense of the script: at most a third of the letters are not Latin."""
+    question = question[:2_000]
     letters = _LETTER.findall(question)
     return len(_LATIN.findall(question)) * 3 >= len(letters) * 2
 

@@ -14,6 +14,7 @@ BENCHES: dict[str, str] = {
     "decision": "core.bench.decision:measure",
     "population": "core.bench.population:measure",
     "sandbox": "core.bench.sandbox:measure",
+    "verifier": "core.bench.verifier:measure",
 }
 
 

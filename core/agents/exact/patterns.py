@@ -33,6 +33,7 @@ _N = r"([^,=]+?)"
 _V = r"(?P<v>[a-z]|theta)"
 _IN = rf"(?:\s*,?\s*(?:with respect to|w\.?r\.?t\.?|in) {_V})?"
 _D = r"(?:\s+d(?P<v>[a-z]))?"
+_ABBREVIATED = r"(?: \((?:gcd|gcf|hcf|lcm)\))?(?: of| for)?(?: (?:these|the) numbers:?)? "  # (GCD) of these numbers:
 _ORDER = r"(?:(?P<order>first|second|third|fourth|\d+(?:st|nd|rd|th)) )?"
 
 
@@ -80,8 +81,8 @@ PATTERNS = _patterns(
      r"(?P<a>[\w ]+?) (?:to|and|through) (?P<b>[\w ]+)", run_of),
     (r"从 ?(?P<a>\d+) ?(?:加)? ?到 ?(?P<b>\d+) ?(?:的和|相加)?", run_of),
     # number theory
-    (r"(?:the )?(?:gcd|gcf|hcf|(?:greatest|highest) common (?:divisor|factor))(?: of| for)? (?P<l>.+)", call("gcd")),
-    (r"(?:the )?(?:lcm|(?:least|lowest) common multiple)(?: of| for)? (?P<l>.+)", call("lcm")),
+    (rf"(?:the )?(?:gcd|gcf|hcf|(?:greatest|highest) common (?:divisor|factor)){_ABBREVIATED}(?P<l>.+)", call("gcd")),
+    (rf"(?:the )?(?:lcm|(?:least|lowest) common multiple){_ABBREVIATED}(?P<l>.+)", call("lcm")),
     (r"(?P<l>[\d ,和与and]+?) ?的最大公(?:约|因)数", call("gcd")),
     (r"(?P<l>[\d ,和与and]+?) ?的最小公倍数", call("lcm")),
     (rf"is {_N} (?:a )?prime(?: number)?", integer("isprime", "is {0} prime")),
@@ -104,6 +105,7 @@ PATTERNS = _patterns(
      wrap("binomial({1}, {0})")),
     (rf"(?:the )?factorial of {_N}", wrap("{0}!")),
     # rewriting
+    (r"(?:simplify|reduce) (?:the )?(?:fraction )?(?P<e>[^=]+?) to (?:its )?(?:lowest|simplest) (?:terms|form)", value),
     (r"simplify:? (?P<e>[^=]+)|化简:? ?(?P<f>[^=\u4e00-\u9fff]+)", lambda m: rewrite(m, "simplify")),
     (r"expand:? (?P<e>[^=]+)|展开:? ?(?P<f>[^=\u4e00-\u9fff]+)", lambda m: rewrite(m, "expand")),
     (r"(?:fully )?factor(?:i[sz]e)?:? (?P<e>[^=]+)|"
@@ -115,7 +117,8 @@ PATTERNS = _patterns(
      r"(?:,? (?:for|find|solve for|what is) (?:the value of )?(?P<v>[a-z](?:(?:,| and| ,|, and) ?[a-z])*))?"
      r"(?: ?的解|,? ?求 ?[a-z](?: ?= ?)?|,? ?[a-z] ?=)?", equations),
     (r"solve for (?P<v>[a-z])(?: in|:|,|, if| if| when)? ?(?P<e>.*=.*)", equations),
-    (r"(?:the )?(?:value of )?(?P<v>[a-z]) (?:if|when|such that|given(?: that)?|in|where)[:,]? "
+    (r"(?:the )?(?:value of )?(?P<v>[a-z]) (?:if|when|such that|given(?: that)?|in(?: the equation)?|where|"
+     r"that satisfies|satisfying)[:,]? "
      r"(?P<e>.*=.*)", equations),
     (r"(?P<v>[a-z])[:,] (?P<e>.*=.*)", equations),
     (r"if (?P<e>.*=.*?),? (?:then )?(?:what is|find|what's|what does|solve for) "
@@ -137,5 +140,8 @@ PATTERNS = _patterns(
     (rf"subtract {_N} from {_N}", wrap("{1} - {0}")),
     (rf"multiply {_N} (?:by|and|with) {_N}", wrap("{0} * {1}")),
     (rf"divide {_N} by {_N}", wrap("{0} / {1}")),
+    (r"(?:solve )?(?:the )?(?:final )?(?:(?:answer|result) (?:to|of) )?(?:the )?following "
+     r"(?:arithmetic |mathematical )?(?:problem|expression|calculation|addition|subtraction|multiplication|division): "
+     r"(?P<e>[^=]+)", value),
     (r"(?P<e>[^=]+)", value),
 )  # fmt: skip

@@ -51,7 +51,7 @@ _OPENING = re.compile(
 )
 _CLOSING = re.compile(
     r"(?:^|(?<=[\s,]))(?:equals?(?: to)?(?: what)?|be|come to|make|is what|is how much|is|please|thanks|thank you|"
-    r"answer (?:briefly|in a few words)|(?:give|show|reply with|answer with) (?:me )?(?:only|just) the [a-z ]{4,30})$",
+    r"answer (?:briefly|in a few words)|(?:give|show|reply with|answer with) (?:me )?(?:only|just) the [a-z ]{3,45})$",
     re.IGNORECASE,
 )
 # "24/7", "9/11", "12-14": without a word that asks for it, two numbers and a dash or slash are a label.
