@@ -94,3 +94,9 @@ def test_outputs_and_values_compare():
     assert same_value((1, [2.0]), [1, [2]]) and same_value({"a": None}, {"a": None}) and same_value(0.1 + 0.2, 0.3)
     for a, b in ((True, 1), ("1", 1), ([1], [1, 2]), ({"a": 1}, {"b": 1}), (None, False), (float("nan"), 1.0)):
         assert not same_value(a, b)
+
+
+def test_a_remark_in_brackets_at_the_end_is_left_out():
+    assert tail("v = 73 (from 84*v + 118 = 6250)") == "73"
+    assert tail("9604/16996 = 343/607 (about 0.565)") == "343/607"
+    assert tail("(1,000)") == "(1,000)"

@@ -112,3 +112,12 @@ def test_a_damaged_table_is_named(monkeypatch, tmp_path):
             table("capitals")
     finally:
         table.cache_clear()
+
+
+@pytest.mark.parametrize("family", ["chain_sum", "products", "decimal_chain_sum", "gcd", "lcm", "simple_equations"])
+def test_the_exact_solver_reads_the_arithmetic_families(family):
+    """The embedded pool has an agent for these: their wording must reach it."""
+    from core.agents.exact.questions import understand
+
+    items = offline4.family_items(family)
+    assert sum(understand(item.question) is not None for item in items) >= 0.9 * len(items)

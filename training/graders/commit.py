@@ -74,8 +74,11 @@ def bare(text: str) -> str:
 
 
 def tail(text: str) -> str:
-    """What a one-line statement says at its end: after the last "=", ":" or " is ", else all of it."""
-    line = sentence_end(text)
+    """What a one-line statement says at its end: after the last "=", ":" or " is ", else all of it.
+
+    A remark in brackets at the end is left out: "x = 3 (from 2x = 6)" says 3.
+    """
+    line = re.sub(r"(?<=\S)\s+\([^()]{1,200}\)$", "", sentence_end(text))
     parts = re.split(r"=|:|：|(?<![\w])(?:is|are|equals|是|为)(?![\w])", line)
     return bare(parts[-1])
 

@@ -8,7 +8,7 @@ from training.graders.choice import option_letters
 
 BOXED = "Put the final answer in \\boxed{}."
 SHORT = 'End with a line "Final answer: …" that holds the answer alone.'
-ANSWER_ONLY = "Reply with the answer only."
+ANSWER_ONLY = "Reply with only the answer."
 
 
 def multiple_choice(question: str, options: Sequence[str]) -> str:
