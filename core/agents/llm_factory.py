@@ -1,7 +1,7 @@
 """Makes an `llm` agent from a pool file's entry, and refuses what a pool file may not decide.
 
 Providers are allow-listed; a server of one's own (`api_base`) takes its key from a `TRINITY_KEY_*` variable only,
-so that no pool file can send a provider's key elsewhere; litellm's `os.environ/` strings are rejected.
+so that no pool file can send a provider's key elsewhere; litellm's own way of naming an environment variable in a value is rejected.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _check(options: Mapping[str, Any]) -> None:
     model = options.get("model")
     if not isinstance(model, str) or "/" not in model:
         raise ValueError("`model` must be a litellm id such as openai/gpt-5-mini")
-    if any("os.environ" in str(value) for value in options.values()):
-        raise ValueError("`os.environ/…` is not taken; name the variable under `key`")
+    if any("environ/" in str(value) for value in options.values()):
+        raise ValueError("`…environ/NAME` is not taken; name the variable under `key`")
     provider, _ = split_model(model)
     if provider not in PROVIDERS:
         raise ValueError(

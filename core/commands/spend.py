@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from core.calls.report import spend_report
 from core.settings import load_settings, prepare_folders
-from core.store import Store, open_store
+from core.store import open_store
 from core.store.spend import SpendLine
 
 
@@ -28,23 +28,6 @@ def command(argv: list[str]) -> int:
         report = spend_report(store, since=since)
     print(json.dumps(report) if args.json else as_text(report))
     return 0
-
-
-def spend_report(store: Store, *, since: float = 0.0) -> dict[str, Any]:
-    """Everything the command and the web app show, as JSON data; money in USD, times in seconds since the epoch.
-
-    Keys: `total`, `agents` and `runs` (lines as in core.store.spend.SpendLine), `in_doubt` (requests that may have
-    been billed although no answer came), `cache` (replies kept, hits, USD saved).
-    """
-    book, kept = store.spend, store.replies.statistics()
-    return {
-        "since": since,
-        "total": asdict(book.total(since)),
-        "agents": [asdict(line) for line in book.by_agent(since)],
-        "runs": [asdict(line) for line in book.by_run(since) if line.name],
-        "in_doubt": [asdict(call) for call in book.doubtful()],
-        "cache": {"kept": kept.kept, "hits": kept.hits, "saved_usd": kept.saved / 1e9},
-    }
 
 
 def as_text(report: dict[str, Any]) -> str:

@@ -79,6 +79,8 @@ async def ask(
 ) -> Answer:
     """One call through the caller, as the coordinator makes it: a Retry voids the text so far."""
     answer = Answer()
+    if isinstance(agent, LlmAgent):
+        await agent.prepare()  # the library's import is not this call's time
     deadline, payer = Deadline.after(seconds), account or Account("q1", 5.0)
     stream = to.stream(agent, what or request(), deadline=deadline, account=payer)
     async with aclosing(stream) as pieces:

@@ -244,7 +244,7 @@ def test_own_servers_get_own_keys_only(settings):
         ({"model": "gpt-5"}, "litellm id"),
         ({"model": "bedrock/x"}, "provider 'bedrock'"),
         ({"model": "openai/x", "api_key": "sk-1"}, "unknown field 'api_key'"),
-        ({"model": "openai/x", "key": "os.environ/AWS_SECRET"}, "os.environ"),
+        ({"model": "openai/x", "key": "os.environ/AWS_SECRET"}, "environ/NAME"),
         ({"model": "openai/x", "key": "AWS_SECRET"}, "must be OPENAI_API_KEY"),
         ({"model": "openai/x", "api_base": "file:///etc/passwd"}, "http"),
         ({"model": "openai/x", "api_base": "http://user:pw@host/v1"}, "user name"),
