@@ -42,6 +42,12 @@ def test_all_facts_are_graded_right_when_said_in_a_sentence():
             assert task.grade(item, sentence).reward == 1, (sentence, task.grade(item, sentence))
 
 
+def test_units_may_stand_in_the_plural():
+    task = Facts()
+    item = next(item for item in all_items() if item.id == "si_unit/electric_charge")
+    assert task.grade(item, "Electric charge is measured in coulombs (C).").reward == 1
+
+
 def test_every_other_term_of_the_table_is_wrong():
     task = Facts()
     for relation in RELATIONS:

@@ -125,6 +125,8 @@ def vocabulary(name: str, column: str) -> tuple[Sequence[str], Mapping[str, str]
     rows = table(name)
     spelled = column in ("capital", "author", "currency", "element", "unit")
     aliases = {a: r[column] for r in rows if spelled for a in (r.get("accept") or "").split("/") if a}
+    if column == "unit":  # "measured in coulombs"
+        aliases |= {f"{row[column]}s": row[column] for row in rows}
     return tuple(row[column] for row in rows), aliases
 
 
