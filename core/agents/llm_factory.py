@@ -1,7 +1,8 @@
 """Makes an `llm` agent from a pool file's entry, and refuses what a pool file may not decide.
 
 Providers are allow-listed; a server of one's own (`api_base`) takes its key from a `TRINITY_KEY_*` variable only,
-so that no pool file can send a provider's key elsewhere; litellm's own way of naming an environment variable in a value is rejected.
+so that no pool file can send a provider's key elsewhere; values that name an environment variable the way litellm
+reads them are rejected.
 """
 
 from __future__ import annotations
