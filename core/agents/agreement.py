@@ -18,9 +18,10 @@ from core.errors import AgentPermanent
 from core.types import Message, Role, Transcript, Usage, Verdict
 
 SAMPLES = 4
-# Of 79 right and 21 wrong answers that the same model gave, 2 votes accepted 63 and 7, 3 votes 53 and 5.
+# Measured on 79 right and 21 wrong answers that the same model gave (accepted right, accepted wrong): temperature 0.6
+# and "Answer in a few words.": 62, 5 with 2 votes, 57, 2 with 3; 0.8 and "Answer briefly:": 63, 7 and 53, 5.
 NEEDED = 2
-HOW = Decoding(max_tokens=24, temperature=0.8, repeat_penalty=1.0, samples=SAMPLES)
+HOW = Decoding(max_tokens=24, temperature=0.6, repeat_penalty=1.0, samples=SAMPLES)
 
 
 class AgreementAgent:
@@ -68,7 +69,7 @@ class AgreementAgent:
     async def _samples(self, question: str, seed: int) -> tuple[list[str], Usage]:
         texts, usage = [""] * SAMPLES, Usage()
         how = Decoding(HOW.max_tokens, HOW.temperature, HOW.repeat_penalty, seed, HOW.samples)
-        pieces = self._llama.stream((Message("user", f"Answer briefly: {question}"),), how)
+        pieces = self._llama.stream((Message("user", f"{question}\nAnswer in a few words."),), how)
         try:
             async for piece in pieces:
                 if isinstance(piece, Ended):

@@ -201,7 +201,7 @@ async def test_cancellation_comes_through(kind, agent):
 
 
 async def test_only_agent_errors_come_out_whatever_is_asked(kind, agent):
-    for question in (text[:200] for text in HOSTILE):
+    for question in (text[:40] for text in HOSTILE):
         turns = (Turn(1, Role.WORKER, "other", 2, "m", question or "x"),) if kind.role is Role.VERIFIER else ()
         asked = Transcript(question, turns)
         messages = prompt(kind.role, asked, "n0", agent.prompt_style)

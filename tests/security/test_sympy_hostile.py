@@ -156,7 +156,7 @@ def test_a_dead_child_is_replaced():
 
 @pytest.mark.parametrize(
     "text",
-    ["?" * 400, "= ? " * 100, "derivative of " * 28 + "x", "1+" * 199 + "1", "(" * 199 + "1" + ")" * 199, 
+    ["?" * 400, "= ? " * 100, "derivative of " * 28 + "x", "1+" * 199 + "1", "(" * 199 + "1" + ")" * 199,
      "-" * 399 + "1",
      "x = 1, " * 50, "2^" * 190 + "2", "\\frac{" * 60, "十" * 399, "one hundred and " * 24 + "1", "9" * 400],
 )  # fmt: skip

@@ -56,13 +56,16 @@ READ = {
     "Is 2^10 greater than 1000?": "2^10 > 1000",
 }
 
-NOT_READ = """What is the capital of France?|What is love?|covid-19|2024-12-01|12/25/2024|555-123-4567|call me at 555-1234
+NOT_READ = """What is the capital of France?|What is love?|covid-19|2024-12-01|12/25/2024
+555-123-4567|call me at 555-1234
 Room 12-14|for (int i = 0; i < 10; i++) { x += i; }|i++|C++|hello|What is 5?|42|pi|x|Who wrote 1984?|10.0.0.1
 Write a two-line poem about rain.|What is H2O?|F-16|GPT-4|What is an F-16?|at 12:30|What is a prime number?|x += 1
 print(2+2)|def f(x): return x+1|How many legs does a spider have?|Windows 11|7-Eleven|24/7|9/11|50-50|3D
-What is a 401k?|John has 3 apples and buys 4 more. How many apples has he?|+1 555 123 4567|法国的首都是哪里|写一首诗|one|I am 30
+What is a 401k?
+John has 3 apples and buys 4 more. How many apples has he?|+1 555 123 4567|法国的首都是哪里|写一首诗|one|I am 30
 roots of the French revolution|sum of all fears|limit of human endurance|factors of production|T-800|x-ray|and/or
-solve sin(x) = 0|__import__('os').system('id')|().__class__.__bases__|lambda: 0|open('/etc/passwd')|exec(1)
+solve sin(x) = 0|__import__('os').system('id')|().__class__.__bases__|lambda: 0
+open('/etc/passwd')|exec(1)
 1 if 2 else 3""".replace("\n", "|").split("|")
 
 
