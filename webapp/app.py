@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from core.assets import STATIC
 from webapp.security import Door, Guard
-from webapp.site import Site
+from webapp.site import Site, is_public
 
 if TYPE_CHECKING:
     from core.settings import Settings
@@ -52,7 +52,8 @@ def create_app(settings: Settings, store: Store, loader: Loader) -> FastAPI:
 def _health(site: Site) -> JSONResponse:
     """Alive, and how far the team is: what a container's health check asks."""
     state = site.teams.state()
-    return JSONResponse({"status": "ok", "team": state.kind, "message": state.message})
+    message = "" if is_public(site.settings) else state.message  # it may name folders of this machine
+    return JSONResponse({"status": "ok", "team": state.kind, "message": message})
 
 
 def head() -> str:

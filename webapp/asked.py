@@ -32,6 +32,8 @@ class Asked:
     loading: bool = False
     stopping: bool = False
     unsaved: str = ""
+    thumb: str = ""  # up, down, or nothing
+    thumb_reason: str = ""
 
     @property
     def running(self) -> bool:
@@ -77,6 +79,8 @@ def from_store(question: Question) -> Asked:
         cost_usd=question.cost_usd,
         seconds=question.seconds,
         checkpoint=question.checkpoint,
+        thumb=question.feedback.value if question.feedback else "",
+        thumb_reason=question.feedback.reason if question.feedback else "",
     )
 
 

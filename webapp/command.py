@@ -80,9 +80,7 @@ def _private_folder(settings: Settings) -> Iterator[None]:
     Gradio hands out files under its working and temporary folders when a handler names them; here there are none.
     """
     with tempfile.TemporaryDirectory(prefix="trinity-") as temporary:
-        # Gradio reads this at import; tempfile is told directly.
-        os.environ["GRADIO_TEMP_DIR"] = temporary
-        tempfile.tempdir = temporary
+        tempfile.tempdir = temporary  # Gradio asks tempfile when it is imported, which is later
         empty = settings.data_dir / "server"
         empty.mkdir(mode=0o700, exist_ok=True)
         os.chdir(empty)

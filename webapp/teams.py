@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from core.errors import ConfigError, TrinityError
+from core.runtime import without_secrets
 from core.types import Limits, Message, Role
 
 if TYPE_CHECKING:
@@ -130,10 +131,11 @@ class _Loading:
         try:
             self.state = TeamState("ready", loader(*key))
         except TrinityError as error:
-            self.state = TeamState("failed", message=str(error))
+            self.state = TeamState("failed", message=without_secrets(str(error)))
         except Exception as error:  # a broken library must become a visible state, not a page that waits for ever
             log.exception("the team could not be loaded")
-            self.state = TeamState("failed", message=f"The team could not be loaded: {type(error).__name__}: {error}")
+            why = without_secrets(f"{type(error).__name__}: {error}")
+            self.state = TeamState("failed", message=f"The team could not be loaded: {why}")
         finally:
             self.settled.set_result(self.state)
 

@@ -70,6 +70,8 @@ def _question(key: str, asked: Asked, lang: str) -> Json:
         "summary": summary(asked),
         "unsaved": say(lang, "unsaved", why=clean(asked.unsaved)) if asked.unsaved else "",
         "saved": not asked.unsaved,
+        "thumb": asked.thumb,
+        "thumb_reason": clean(asked.thumb_reason),
     }
 
 

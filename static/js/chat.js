@@ -211,7 +211,7 @@ function drawEnding(box, q, lang) {
 
 function drawActions(box, q, value, act) {
   box.hidden = q.running;
-  const wanted = [value.lang, q.plain !== "", q.running, Boolean(act), q.id, q.saved].join("|");
+  const wanted = [value.lang, q.plain !== "", q.running, Boolean(act), q.id, q.saved, q.thumb, q.thumb_reason].join("|");
   if (box._drawn === wanted) return;
   box._drawn = wanted;
   const lang = value.lang;
@@ -223,7 +223,28 @@ function drawActions(box, q, value, act) {
     parts.push(button("t-quiet", "download", "Markdown", () => act("export", { id: q.id, format: "md" })));
     parts.push(button("t-quiet", "download", "JSON", () => act("export", { id: q.id, format: "json" })));
   }
+  if (act && q.plain && q.saved) parts.push(...thumbs(q, lang, act));
   box.replaceChildren(...parts);
+}
+
+// A thumb on the answer, and why. A second click on the same thumb takes it away.
+function thumbs(q, lang, act) {
+  const parts = ["up", "down"].map((way) => {
+    const on = q.thumb === way;
+    const node = button("t-mini t-thumb", way, say(lang, "thumb_" + way), () => act("thumb", { id: q.id, value: on ? "" : way }));
+    node.setAttribute("aria-pressed", String(on));
+    return node;
+  });
+  if (q.thumb) {
+    const field = el("input", "t-why");
+    field.value = q.thumb_reason;
+    field.maxLength = 500;
+    field.placeholder = say(lang, "thumb_why");
+    field.setAttribute("aria-label", say(lang, "thumb_why"));
+    field.addEventListener("change", () => act("thumb", { id: q.id, value: q.thumb, reason: field.value }));
+    parts.push(field);
+  }
+  return parts;
 }
 
 // The inline message at the composer: why a question was not begun, or a link that was asked for.

@@ -360,3 +360,19 @@ def test_screen_readers_get_states_and_not_tokens(page):
     told = page.evaluate("window.told")
     assert "Turn 1, Worker, solver, speaking." in told and told[-1] == "Accepted after 2 turns."
     assert len(told) <= 10
+
+
+def test_a_thumb_with_its_reason_is_kept(page):
+    ask(page, "poem please")
+    wait_ended(page)
+    page.get_by_role("button", name="Good answer").click()
+    page.locator(".t-why").fill("it <b>rhymes</b>")
+    page.locator(".t-why").press("Enter")
+    page.wait_for_timeout(500)
+    page.reload()
+    ready(page)
+    page.locator(".t-why").wait_for()
+    assert page.locator(".t-why").input_value() == "it <b>rhymes</b>"
+    assert page.get_by_role("button", name="Good answer").get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="Good answer").click()
+    page.locator(".t-why").wait_for(state="detached")

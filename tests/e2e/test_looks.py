@@ -64,6 +64,10 @@ def test_on_a_phone_the_history_is_a_drawer_and_the_timeline_lies_below(visit):
     ask(page, "What is 17*23+4?")
     wait_ended(page)
     assert not page.locator(".t-new").is_visible()
+    page.evaluate("window.scrollTo(0, 200)")
+    top, box = page.locator(".t-header").bounding_box(), page.locator("#composer textarea").bounding_box()
+    assert top["y"] == 0 and box["y"] + box["height"] <= 760  # both stay in sight
+    page.evaluate("window.scrollTo(0, 0)")
     chat, timeline = page.locator(".t-answer").bounding_box(), page.locator(".t-timeline").bounding_box()
     assert timeline["y"] > chat["y"]
     page.get_by_role("button", name="Conversations").click()

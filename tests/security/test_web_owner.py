@@ -38,7 +38,7 @@ def everything(updates):
 
 
 HISTORY = ["open", "rename", "delete", "share", "unshare", "new", "nonsense", ""]
-CHAT = ["trace", "retry", "export", "nonsense"]
+CHAT = ["trace", "retry", "export", "thumb", "nonsense"]
 
 
 @pytest.mark.parametrize("action", HISTORY)
@@ -55,10 +55,11 @@ async def test_history_actions_of_a_stranger(world, action):
 @pytest.mark.parametrize("action", CHAT)
 async def test_chat_actions_of_a_stranger(world, action):
     site, handlers, run = world
-    event = {"action": action, "id": run.record.question_id, "format": "json"}
+    event = {"action": action, "id": run.record.question_id, "format": "json", "value": "down"}
     updates = await told(handlers.chat_action(STRANGER, run.conversation, "en", event, request()))
     assert SECRET not in everything(updates) and "391, and" not in everything(updates)
-    assert len(site.store.conversations.get(ME, run.conversation).questions) == 1
+    (question,) = site.store.conversations.get(ME, run.conversation).questions
+    assert question.feedback is None
 
 
 async def test_delete_all_of_a_stranger_deletes_the_stranger(world):

@@ -3,10 +3,12 @@
 import asyncio
 import itertools
 import time
+from dataclasses import replace
 
 import pytest
 
 from core.errors import ConfigError, NotOwner, StoreError
+from core.events import Finished, TextDelta, TurnStarted
 from core.types import Limits, Status
 from tests.e2e.scripted import SCRIPTS, ScriptedTeam
 from tests.web_suite import site_in
@@ -307,3 +309,26 @@ async def test_limits_and_exclusions_reach_the_team(site, team):
     options = Options(limits=Limits(max_turns=2, usd=0.1), exclude=("checker",))
     await finished(site, await site.runs.ask(Asker(ME), "", "hello", options))
     assert team.seen[-1]["limits"].max_turns == 2 and team.seen[-1]["exclude"] == ("checker",)
+
+
+async def test_twenty_questions_at_once_do_not_mix(site, team):
+    real = team.run
+
+    async def echo(question, **given):
+        async for event in real(question, **given):
+            if isinstance(event, TurnStarted | TextDelta):
+                await asyncio.sleep(0.01)
+            if isinstance(event, Finished):
+                event = Finished(replace(event.trace, answer=question))
+            yield event
+
+    team.run = echo
+    owners = [new_owner() for _ in range(20)]
+    runs = await asyncio.gather(
+        *(site.runs.ask(Asker(owner, f"10.0.0.{n}"), "", f"question {n}") for n, owner in enumerate(owners))
+    )
+    traces = await asyncio.gather(*(finished(site, run) for run in runs))
+    assert [trace.answer for trace in traces] == [f"question {n}" for n in range(20)]
+    for n, (owner, run) in enumerate(zip(owners, runs, strict=True)):
+        (question,) = site.store.conversations.get(owner, run.conversation).questions
+        assert (question.text, question.answer) == (f"question {n}", f"question {n}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from core.errors import NotOwner, StoreError
@@ -42,6 +42,9 @@ class Opened:
     def with_run(self, run: Run) -> Opened:
         """The same with `run` in its place: instead of its own row, of the one it asks again, or at the end."""
         asked, ids = from_run(run), (run.record.question_id, run.options.replaces)
+        for _, old in self.questions:
+            if old.id == asked.id:
+                asked = replace(asked, thumb=old.thumb, thumb_reason=old.thumb_reason)
         items = [(key, asked if old.id in ids else old) for key, old in self.questions]
         if not any(old.id in ids for _, old in self.questions):
             items.append((f"q{len(items) + 1}", asked))

@@ -129,7 +129,7 @@ class ChatHandlers:
     async def chat_action(
         self, owner: str, place: str, lang: str, event: Json, request: gr.Request
     ) -> AsyncIterator[Update]:
-        """Actions under an answer: show its turns, ask it again, export it."""
+        """Actions under an answer: show its turns, ask it again, export it, a thumb on it."""
         action, question = str(event.get("action", "")), str(event.get("id", ""))
         try:
             opened = await self._data.open(owner, place, lang)
@@ -140,6 +140,10 @@ class ChatHandlers:
                 yield Update(timeline=self._data.timeline(opened, lang, question))
             elif action == "export":
                 yield Update(download=await asyncio.to_thread(self._export, owner, place, question, event))
+            elif action == "thumb":
+                await asyncio.to_thread(self._thumb, owner, question, event)
+                opened = await self._data.open(owner, place, lang)
+                yield Update(chat=self._data.chat(opened, lang))
             elif action == "retry":
                 options = await self._again(owner, question)
                 async for update in self.ask(owner, place, lang, asked.text, options, request):
@@ -248,6 +252,10 @@ class ChatHandlers:
             return Options()
         pool = "" if stored.pool == self._site.settings.pool else stored.pool
         return Options(limits=stored.limits, exclude=stored.excluded, pool=pool, replaces=stored.id)
+
+    def _thumb(self, owner: str, question: str, event: Json) -> None:
+        value = str(event.get("value") or "") or None
+        self._site.store.feedback.set(owner, question, value, str(event.get("reason") or ""))
 
     def _export(self, owner: str, place: str, question: str, event: Json) -> Json:
         from core.export import trace_to_dict, trace_to_markdown
