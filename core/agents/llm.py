@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 CONNECT_S = 5.0
 READ_IDLE_S = 60.0
 MAX_TOKENS = 4096
+_HALVES = re.compile("[\ud800-\udfff]")
 KEYLESS = "none"  # sent where a server wants no key: without it litellm would send the environment's
 
 
@@ -236,7 +238,8 @@ def _timeout(seconds: float) -> Any:
 
 def _messages(messages: tuple[Message, ...], system_role: bool) -> list[dict[str, str]]:
     """Messages as the wire wants them. A model without a system role gets that text before the first user message."""
-    plain = [{"role": m.role, "content": m.content} for m in messages]
+    # Half a character cannot be sent as UTF-8: it becomes the replacement character.
+    plain = [{"role": m.role, "content": _HALVES.sub("\ufffd", m.content)} for m in messages]
     if system_role:
         return plain
     system = "\n\n".join(m["content"] for m in plain if m["role"] == "system")

@@ -22,6 +22,7 @@ from core.backbone.install import gguf_path
 from core.errors import AgentError
 from core.roles import prompt, read_verdict
 from core.types import Role, Transcript, Turn
+from tests.providers.rig import llm, polite_provider
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ AGENTS = {
         "Write add.\nadd(2, 3) == 5",
         Role.VERIFIER,
         "```python\ndef add(a, b):\n    return a + b\n```",
+    ),
+    "llm": Kind(lambda cache: llm(polite_provider(), name="a"), "6*7?", contains="42"),
+    "llm-anthropic": Kind(lambda cache: llm(polite_provider(), "anthropic", name="a"), "6*7?", contains="42"),
+    "llm-gemini-verifier": Kind(
+        lambda cache: llm(polite_provider(), "gemini", name="a"), "6*7?", Role.VERIFIER, "It is 42."
     ),
     "agreement": Kind(
         lambda cache: AgreementAgent("a", gguf_path(cache)),

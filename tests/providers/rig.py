@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from core.agents.base import Agent, Delta, Request
@@ -19,6 +20,7 @@ from core.settings import Secret, Settings
 from core.store import Store, open_store
 from core.types import Message, Role, Transcript
 from tests.providers.server import FaultProvider
+from tests.providers.step import Step
 
 CANARY = "sk-canary-0123456789abcdefghij"
 WIRES = {"openai": "openai/fault-1", "anthropic": "anthropic/fault-1", "gemini": "gemini/fault-1"}
@@ -30,6 +32,13 @@ class Quick(random.Random):
 
     def uniform(self, a: float, b: float) -> float:
         return b / 100
+
+
+@cache
+def polite_provider() -> FaultProvider:
+    """One provider for a whole test run that always answers, ending with a verdict."""
+    provider = FaultProvider(Step(chunks=("It is 42, ", "recomputed.\n", "VERDICT: ACCEPT"), reasoning=("6 times 7",)))
+    return provider.__enter__()  # its thread is a daemon
 
 
 def llm(provider: FaultProvider, wire: str = "openai", name: str = "alpha", **fields) -> LlmAgent:
