@@ -81,8 +81,8 @@ def synchronise(device: str) -> None:
 
 
 def median(columns: list[list[float]]) -> list[float]:
-    """Median over repetitions of each column, rounded to a tenth of a millisecond."""
-    return [round(statistics.median(values), 4) for values in zip(*columns, strict=True)]
+    """Median over repetitions of each column, in whole microseconds."""
+    return [round(statistics.median(values), 6) for values in zip(*columns, strict=True)]
 
 
 def random_ids(generator: torch.Generator, vocabulary: int, count: int) -> tuple[int, ...]:

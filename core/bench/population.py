@@ -48,11 +48,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         **models.circumstances(backbone, name, repetitions),
         "tokens": backbone.tokens(rendered).total,
         "candidates": CANDIDATES,
-        "full_s": round(read, 4),
+        "full_s": round(read, 6),
         "one_head_s": round(one, 8),
         "heads_s": round(many, 8),
         "heads_cost_ratio": round((read + many) / (read + one), 4),
-        "svf_s": round(statistics.median(populations), 4),
+        "svf_s": round(statistics.median(populations), 6),
         "svf_passes": round(statistics.median(populations) / read, 3),
     }
 
@@ -64,7 +64,7 @@ def _transcript(backbone: Any, rng: np.random.Generator) -> Rendered:
     low, high = 0, len(text)
     while high - low > 1:
         middle = (low + high) // 2
-        fits = backbone.tokens(Rendered("paper@1", (), (text[:middle],))).total <= TOKENS
+        fits = backbone.text.tokens(Rendered("paper@1", (), (text[:middle],))).total <= TOKENS
         low, high = (middle, high) if fits else (low, middle)
     return Rendered("paper@1", (), (text[:low],))
 
