@@ -155,7 +155,9 @@ class TurnPlayer:
         if self.turn is None:
             return None
         note = "stopped by you" if finish == "stopped" else "the time for this question was over"
-        return self._finish(replace(self.turn, finish=finish, error=note))
+        # The provider bills what it had written, and nobody tells how much that was.
+        cost = 0.0 if self.run.pool[self.turn.agent].free else None
+        return self._finish(replace(self.turn, finish=finish, error=note, cost_usd=cost))
 
     def _derive(self, purpose: str) -> str:
         """A hex string that is a function of the run's key, the transcript and `purpose`: repeatable, not guessable."""

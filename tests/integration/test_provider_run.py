@@ -209,4 +209,5 @@ async def test_stop_closes_the_providers_stream_and_keeps_the_text(tmp_path):
         stop.set()
         trace = await task
         assert trace.status is Status.STOPPED and trace.answer.startswith("word word")
+        assert trace.cost_usd is None, "what was billed for the part that came is not known"
         assert await asyncio.to_thread(provider.wait_until, lambda: provider.seen[0].aborted)
