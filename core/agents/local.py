@@ -2,11 +2,11 @@
 
 What was measured on 100 short questions (40 capitals, 16 chemical symbols, 44 others; greedy, right answers):
 
-    bare question                                   70 (of the 50 tried first: 35)
+    bare question (the 50 asked first)              70 (35 of 50)
     system text "You answer questions with …"       78   <- style `steps`
     question + "Answer in a few words."             76
-    question + newline + "Answer in a few words."   80
-    "Answer briefly: " + question                   80   <- style `short`: as good, and the shortest replies
+    question + newline + "Answer in a few words."   80   <- style `short`
+    "Answer briefly: " + question                   80   (but "Le Grand Paris is the capital of France.")
     three worked examples before the question       70
     "Question: … Answer (a few words):"             76
 
@@ -106,7 +106,7 @@ def phrase(request: Request, style: str) -> tuple[Message, ...]:
         return request.messages
     if asks_short_fact(request.transcript.question):
         if style == "short":
-            return (*earlier, Message(last.role, f"Answer briefly: {last.content}"))
+            return (*earlier, Message(last.role, f"{last.content}\nAnswer in a few words."))
         return (_FACTS_SYSTEM, *earlier, last)
     if style == "steps" and last.content.rstrip().endswith("?"):
         return (*earlier, Message(last.role, f"{last.content}\nExplain step by step, then give the answer."))

@@ -21,8 +21,8 @@ def words(question, style="short", **more):
     return [(m.role, m.content) for m in phrase(ask(question, **more), style)]
 
 
-def test_a_fact_is_asked_for_briefly_and_a_poem_as_it_is():
-    assert words("Who wrote Hamlet?") == [("user", "Answer briefly: Who wrote Hamlet?")]
+def test_a_fact_is_asked_for_in_a_few_words_and_a_poem_as_it_is():
+    assert words("Who wrote Hamlet?") == [("user", "Who wrote Hamlet?\nAnswer in a few words.")]
     assert words("Write a two-line poem about rain.") == [("user", "Write a two-line poem about rain.")]
 
 
