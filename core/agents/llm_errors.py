@@ -121,6 +121,8 @@ def to_agent_error(
         return AgentTransient(f"{who} cannot be reached ({words})"), None
     if found := _known_trouble(who, failure, partial):
         return found, None
+    if status is not None and 300 <= status < 400:
+        return AgentPermanent(f"{who}: its address redirects elsewhere ({status}), which is not followed"), None
     refused = refused_parameter(words) if status in (400, 422) or "UnsupportedParamsError" in kinds else None
     if refused:
         return AgentPermanent(f"{who} does not take {refused}: {words}", partial=partial), refused

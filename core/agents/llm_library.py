@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any
 
 from core.runtime import prepare_environment
@@ -32,10 +33,33 @@ def _import() -> Any:
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 1_000_000
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    _follow_no_redirects(litellm)
     first = threading.Thread(target=lambda: asyncio.run(_rehearse(litellm)))
     first.start()
     first.join()
     return litellm
+
+
+def _follow_no_redirects(litellm: Any) -> None:
+    """Keep keys at home: followed redirects carried `x-api-key` and `x-goog-api-key` to another host (measured, 1.110).
+
+    litellm has no switch for it, so the two places that make its HTTP clients get one.
+    """
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+    from litellm.llms.openai.common_utils import BaseOpenAILLM
+
+    def staying(make: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(make)
+        def made(*args: Any, **options: Any) -> Any:
+            client = make(*args, **options)
+            client.follow_redirects = False
+            return client
+
+        return made
+
+    AsyncHTTPHandler.create_client = staying(AsyncHTTPHandler.create_client)
+    BaseOpenAILLM._get_async_http_client = staticmethod(staying(BaseOpenAILLM._get_async_http_client))
+    litellm.module_level_aclient.client.follow_redirects = False  # made at import
 
 
 async def _rehearse(litellm: Any) -> None:

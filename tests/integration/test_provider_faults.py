@@ -10,8 +10,10 @@ from contextlib import aclosing
 import pytest
 
 from core.agents.base import Delta, Done
+from core.agents.llm_factory import PROVIDERS
 from core.errors import (
     AgentAmbiguous,
+    AgentError,
     AgentPermanent,
     AgentTransient,
     AuthFailed,
@@ -22,6 +24,7 @@ from core.errors import (
     QuotaExhausted,
     Throttled,
 )
+from core.settings import Secret
 from tests.providers import FaultProvider, Step
 from tests.providers.rig import CANARY, WIRES, llm, request
 
@@ -203,6 +206,44 @@ async def test_a_closed_port_and_an_unknown_host_were_never_billed(wire):
         with pytest.raises(AgentTransient, match="cannot be reached") as caught:
             await speak(agent)
         assert caught.value.cost_usd == 0.0
+
+
+@pytest.mark.parametrize("wire", ALL)
+async def test_a_redirect_is_not_followed_so_no_key_leaves_the_host(wire, provider):
+    provider.script = Step()
+    before = len(provider.seen)
+    path = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages", "gemini": "/x:streamGenerateContent"}[wire]
+    elsewhere = f"http://localhost:{provider.port}{path}"
+    for status in (301, 302, 307, 308):
+        with (
+            FaultProvider(Step(status=status, headers={"Location": elsewhere}, raw=b"")) as turning,
+            pytest.raises(AgentPermanent, match="redirects elsewhere"),
+        ):
+            await speak(llm(turning, wire))
+    assert len(provider.seen) == before
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_no_allowed_provider_takes_the_key_elsewhere(name, provider):
+    provider.script = Step()
+    before = len(provider.seen)
+    with FaultProvider(Step(status=307, headers={"Location": f"{provider.base}/chat/completions"}, raw=b"")) as turning:
+        agent = llm(turning, model=f"{name}/fault-1")
+        with pytest.raises(AgentError):
+            await speak(agent)
+        assert len(turning.seen) == 1
+    assert len(provider.seen) == before
+
+
+@pytest.mark.parametrize("wire", ALL)
+async def test_a_server_of_ones_own_never_gets_the_environments_key(wire, provider, monkeypatch):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(name, CANARY)
+    provider.script = Step()
+    agent = llm(provider, wire)
+    agent._key = Secret("")
+    await speak(agent)
+    assert CANARY not in str(provider.seen[-1].headers) + str(provider.seen[-1].path)
 
 
 async def test_the_papers_setting_is_what_goes_over_the_wire(provider):
