@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 _FENCE = re.compile(r"^[ \t>]{0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`\n]*$")
 _PYTHON = frozenset({"python", "py", "python3", "py3"})
+_LONGEST_FENCE = 200
 _LONGEST = 100_000  # characters that are parsed; a longer untagged text is not taken for code
 _DOES_SOMETHING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Call)
 
@@ -51,7 +52,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str, bool]]:
     """Fenced blocks as language, body and whether the fence was closed."""
     fence, language, lines = "", "", list[str]()
     for line in text.splitlines():
-        found = _FENCE.match(line)
+        found = _FENCE.match(line) if len(line) <= _LONGEST_FENCE else None
         if not fence and found:
             fence, language, lines = found[1], found[2].lower(), []
         elif fence and found and found[1].startswith(fence) and not found[2]:

@@ -60,7 +60,7 @@ def _doctests(question: str) -> Iterator[Snippet]:
     if ">>>" not in question:
         return
     # Docstring quotes on the line after an answer are not part of it.
-    text = re.sub(r'^\s*("""|\'\'\'|```).*$', "", question, flags=re.MULTILINE)
+    text = re.sub(r'^[ \t]*("""|\'\'\'|```).*$', "", question, flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n", text):
         try:
             parsed = doctest.DocTestParser().get_examples(block)
@@ -122,7 +122,7 @@ def _is_plain_call(source: str) -> bool:
 
 def literal(text: str) -> tuple[str, Any] | None:
     """The text as Python would show it, and its value; JSON's true, false and null are understood."""
-    text = re.sub(r"^`+|`+$", "", text.strip())
+    text = text.strip().strip("`").strip()
     for spelling in (text, re.sub(r"\b(true|false|null)\b", lambda word: _WORDS[word[0]], text)):
         try:
             value = ast.literal_eval(spelling)

@@ -423,6 +423,31 @@ async def test_real_questions_all():
     assert await judged(range(164)) == (150, 144, 0)
 
 
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        ">>> \n" + "\n" * 30_000,
+        ">>> " + "(" * 30_000,
+        ">>> f()\n" * 4_000,
+        "f(" + ")" * 30_000,
+        "f(1) == " + "[" * 1_900,
+        "f(1) == 3\n" * 3_000,
+        "~" * 30_000 + "`",
+        "Sample Input\n" * 2_000,
+        "Input:\n" + "`" * 30_000 + "x\nOutput:\n" + "`" * 30_000 + "x",
+        "Input: " + "-" * 1_900 + "1\nOutput: 1",
+        " " * 30_000 + "Input",
+        "Input: 0x" + "f" * 1_900 + "\nOutput: 0x" + "f" * 1_900,
+    ],
+)
+def test_hostile_questions_are_read_in_time(bomb):
+    agent = PythonAgent()
+    started = time.monotonic()
+    for role in Role:
+        agent.can_play(role, transcript(bomb, (Role.WORKER, bomb)))
+    assert time.monotonic() - started < 2
+
+
 # Comparing.
 
 
