@@ -96,4 +96,4 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 def _served_model(chunk: Any, stream: Any) -> str | None:
     name = getattr(stream, "_provider_response_model", None) or getattr(chunk, "model", None)
-    return name if isinstance(name, str) and name else None
+    return name[:200] if isinstance(name, str) and name and name.isprintable() else None

@@ -19,6 +19,8 @@ from core.store.ledger import Cap, Entry, Ledger, Outcome
 
 log = logging.getLogger(__name__)
 DEFAULT_MAX_TOKENS = 4096
+# A server that ignores max_tokens must not fill the memory: eight characters a token are more than any prose has.
+CHARS_PER_TOKEN, LEAST_CHARS = 8, 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ TIME_LIMITS = TimeLimits()
 
 
 class OutOfTime(AgentAmbiguous):
-    """One request took longer than any request may; the question itself still has time for another agent."""
+    """One request took longer, or said more, than any may. It is not made again; another agent takes the turn."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,7 @@ class Attempt:
                         yield piece
                         return
                     self.text, self.reasoning = self.text + piece.text, self.reasoning + piece.reasoning
+                    self._check_size()
                     if self.first_token_s is None:
                         self.first_token_s = time.perf_counter() - started
                     yield piece
@@ -109,6 +112,12 @@ class Attempt:
                 log.exception("%s raised what no agent may raise", self.agent.name)
                 raise AgentPermanent(f"{self.agent.name} broke ({type(error).__name__})", cost_usd=None) from None
             yield piece
+
+    def _check_size(self) -> None:
+        size = len(self.text) + len(self.reasoning)
+        if size > LEAST_CHARS and size > (most := max(LEAST_CHARS, self._bound()[1] * CHARS_PER_TOKEN)):
+            kept, self.text = self.text[: LEAST_CHARS // 10], ""
+            raise OutOfTime(f"{self.agent.name} would not stop: over {most:,} characters", partial=kept, cost_usd=None)
 
     def _too_slow(self, end: Deadline) -> Exception:
         name, seconds = self.agent.name, self.limits

@@ -182,6 +182,13 @@ async def test_one_call_may_not_eat_the_whole_question(provider, store, tmp_path
     assert caught.value.partial.startswith("a a") and len(provider.seen) == 1
 
 
+async def test_an_endless_reply_is_cut_and_its_provider_left(provider, store, tmp_path):
+    provider.script = Step(chunks=("x" * 50_000,) * 100)
+    with pytest.raises(AgentAmbiguous, match="would not stop") as caught:
+        await ask(caller(store, tmp_path), llm(provider))
+    assert len(provider.seen) == 1 and len(caught.value.partial) == 40_000
+
+
 async def test_stopping_ends_the_stream_and_stays_reserved(provider, store, tmp_path):
     provider.script = Step(chunks=("a ",) * 1000, pause_s=0.05)
     calls = caller(store, tmp_path)
