@@ -45,6 +45,7 @@ def test_a_sum_is_worked_out_and_accepted_by_the_exact_agent(fresh):
     workers = [n for n in range(cards(page).count()) if "Worker" in cards(page).nth(n).text_content()]
     assert "sympy" in cards(page).nth(workers[-1]).text_content()
     cards(page).first.locator("summary").first.click()
+    page.locator(".t-bars").first.wait_for()
     names = page.locator(".t-bars").first.locator(".t-bar-name").all_text_contents()
     assert names == ["smollm2", "smollm2-steps", "sympy", "agreement", "python"]
 
