@@ -5,8 +5,10 @@ The order is part of the head: row k of a head means agent k. Presets are read-o
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 from core.agents.base import Agent
 from core.agents.kinds import FACTORIES
 from core.calls.base import Account, Caller
-from core.errors import PoolInvalid
+from core.errors import AgentError, PoolInvalid
 from core.settings import Settings
 
 PRESETS = Path(__file__).parent / "pools"
@@ -46,6 +48,17 @@ class Pool:
     def unusable(self) -> dict[str, str]:
         """Agents that cannot be called at all (no key, no sandbox), with the reason."""
         return {agent.name: why for agent in self.agents if (why := agent.unusable())}
+
+    def warm(self) -> None:
+        """Let every usable agent get ready, each on a thread of its own; returns at once."""
+
+        def ready(agent: Agent) -> None:
+            with contextlib.suppress(AgentError):  # the first question will meet it and say so
+                if agent.unusable() is None:
+                    agent.warm()
+
+        for agent in self.agents:
+            threading.Thread(target=ready, args=(agent,), name=f"warm-{agent.name}", daemon=True).start()
 
     def closed(self, caller: Caller, account: Account | None = None) -> dict[str, str]:
         """Agents that the caller does not let through at the moment (breaker open, cap reached)."""

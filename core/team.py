@@ -112,9 +112,14 @@ class Team:
 
 
 def load_team(
-    settings: Settings, *, pool: str | None = None, checkpoint: str | None = None, store: Store | None = None
+    settings: Settings,
+    *,
+    pool: str | None = None,
+    checkpoint: str | None = None,
+    store: Store | None = None,
+    warm: bool = True,
 ) -> Team:
-    """Assemble a team: 2-4 s, blocking.
+    """Assemble a team: 2-4 s, blocking. `warm` lets the agents get ready beside it (local weights, child processes).
 
     Without `store` calls are made directly (no ledger), which only pools of free agents allow.
     Raises ConfigError subclasses, each with one clear line.
@@ -123,6 +128,11 @@ def load_team(
     from core.backbone.reader import BackboneReader
 
     members = load_pool(pool or settings.pool, settings)
+    for agent in members.agents:
+        if hasattr(agent, "preload"):  # a library that takes seconds to import loads beside the backbone
+            agent.preload()
+    if warm:
+        members.warm()
     wanted = choose_checkpoint(checkpoint or settings.checkpoint, members, settings)
     backbone = load_backbone(
         settings.backbone, cache_dir=settings.cache_dir, device=settings.device, dtype=settings.dtype

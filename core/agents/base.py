@@ -73,6 +73,10 @@ class Agent(Protocol):
         """None when the agent can play `role` now, else the reason. Pure, fast (< 5 ms), never raises."""
         ...
 
+    def warm(self) -> None:
+        """Get ready, so that the first question need not wait. Blocking; may do nothing; raises AgentError only."""
+        ...
+
     def reply(self, request: Request) -> AsyncIterator[Delta | Done]:
         """Stream the reply: any number of Delta, then exactly one Done.
 

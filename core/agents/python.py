@@ -42,6 +42,9 @@ class PythonAgent:
         """None, or why code cannot be run safely on this machine."""
         return None if self._given else _missing()
 
+    def warm(self) -> None:
+        """Nothing to do: `unusable`, asked before, tried the sandbox."""
+
     def can_play(self, role: Role, transcript: Transcript) -> str | None:
         """None, or one sentence. See Agent.can_play."""
         if role is Role.THINKER:

@@ -121,6 +121,9 @@ class ScriptedAgent:
         """See Agent.can_play."""
         return None if role in self.roles else f"{self.name} is scripted for {', '.join(sorted(self.roles))} only"
 
+    def warm(self) -> None:
+        """See Agent.warm: a script is always ready."""
+
     async def reply(self, request: Request) -> AsyncIterator[Delta | Done]:
         """Act out the next behaviour of the script."""
         self.requests.append(request)

@@ -25,7 +25,7 @@ def command(argv: list[str]) -> int:
     question = check_question(read_question(args.question))
     settings = load_settings()
     prepare_folders(settings)
-    team = load_team(settings, pool=args.pool, checkpoint=args.checkpoint)
+    team = load_team(settings, pool=args.pool, checkpoint=args.checkpoint, warm=False)
     try:
         choice = asyncio.run(route(team, question))
     finally:
