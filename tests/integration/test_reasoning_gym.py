@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from training.graders.gym import LENIENT
 from training.graders.worker import workers
 from training.tasks.reasoning_gym import BROKEN_FILE, ReasoningGym, families, unusable_families
 
@@ -32,6 +33,58 @@ def scorer_says(task, item, reply):
     return workers("gym").ask({**job, "reply": reply}, 60)["score"]
 
 
+def hostile(name):
+    """Lists of alternatives that hold the right answer, and the grades they got, which must all be 0."""
+    task = ReasoningGym(name)
+    items = task.generate(0, 2 if name == "knight_swap" else 4)
+    accepted = []
+    for item in items:
+        words = ("Yes", "No", "True", "False", "0", "1", "2")
+        others = [other.answer for other in items if other.answer != item.answer] or [
+            w for w in words if w != item.answer
+        ]
+        for separator in (", ", "\n", " or ", " "):
+            for listed in ([item.answer, *others], [*others, item.answer]):
+                grade = task.grade(item, separator.join(listed))
+                if item.answer and grade.reward != 0:
+                    accepted.append((item.id, separator.join(listed)[:200], grade))
+    return accepted
+
+
+UNIVERSAL = (
+    "True",
+    "Yes",
+    "0",
+    "1",
+    "[]",
+    "{}",
+    "()",
+    "None",
+    "null",
+    "nan",
+    "inf",
+    "nan+nanj",
+    "x",
+    "C",
+    "answer",
+    "_",
+)
+
+
+def universal(name):
+    """Replies that score 1 on several items with different answers, none of which they are."""
+    task = ReasoningGym(name)
+    items = task.generate(0, 2 if name == "knight_swap" else 5)
+    if len({item.answer for item in items}) < 3:  # yes-or-no families: any word is right now and then
+        return []
+    return [
+        (reply, item.id)
+        for reply in UNIVERSAL
+        for item in items
+        if reply != item.answer and task.grade(item, reply).reward != 0
+    ]
+
+
 def check(name):
     """Items whose own, empty and shuffled answers are graded as the scorer says."""
     task = ReasoningGym(name)
@@ -51,6 +104,36 @@ def check(name):
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_family_of_the_sample(name):
     check(name)
+
+
+@pytest.mark.parametrize("name", sorted(LENIENT))
+def test_a_lenient_scorer_gives_nothing_to_a_list(name):
+    assert hostile(name) == []
+    check(name)
+
+
+@pytest.mark.parametrize("name", ["complex_arithmetic", "coin_flip", "chain_sum", "pool_matrix"])
+def test_no_reply_is_right_for_every_item(name):
+    assert universal(name) == []
+    check(name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_no_family_has_a_reply_that_is_always_right():
+    found = {
+        name: right for name in sorted(families()) if name not in unusable_families() and (right := universal(name))
+    }
+    assert not found, found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_no_family_gives_a_reward_to_a_list_of_alternatives():
+    # A list of integrals can be one right integral: the other variable's terms are constants.
+    skipped = {*unusable_families(), *NO_REFERENCE, "simple_integration"}
+    found = {name: accepted for name in sorted(families()) if name not in skipped and (accepted := hostile(name))}
+    assert not found, found
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ the process at its deadline; an alarm signal is the second line of defence when 
 from __future__ import annotations
 
 import ast
+import copy
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from typing import Any
 MEMORY_BYTES = 3 << 30
 MAX_LITERAL_DEPTH = 6
 _DATASETS: dict[str, Any] = {}
+_ENTRIES: dict[str, Any] = {}
 
 # reasoning-gym 0.1.25 calls eval() on the reply in these scorers; only literals may pass.
 EVALUATED = {"string_insertion", "spiral_matrix", "binary_matrix", "n_queens"}
@@ -56,8 +58,7 @@ def gym_items(job: dict[str, Any]) -> dict[str, Any]:
 
 def gym_score(job: dict[str, Any]) -> dict[str, Any]:
     """The family's own score of one reply. A scorer that raises on a reply has refused it."""
-    data = _dataset(job)
-    entry = data[job["index"]]
+    data, entry = _dataset(job), _entry(job)
     reply = job["reply"]
     if (refusal := unsafe(job["family"], reply)) and reply != entry["answer"]:
         return {"score": 0.0, "refused": refusal}
@@ -133,6 +134,16 @@ def _dataset(job: dict[str, Any]) -> Any:
         size = 10_000  # the virtual size; items are generated one by one, and word_ladder allows 20,000
         _DATASETS[name] = reasoning_gym.create_dataset(job["family"], seed=job["seed"], size=size, **job["config"])
     return _DATASETS[name]
+
+
+def _entry(job: dict[str, Any]) -> Any:
+    """The item to be scored, made once and copied for each reply: scorers get their own to change."""
+    name = json.dumps([job["family"], job["seed"], job["config"], job["index"]], sort_keys=True)
+    if name not in _ENTRIES:
+        if len(_ENTRIES) >= 512:
+            _ENTRIES.clear()
+        _ENTRIES[name] = _dataset(job)[job["index"]]
+    return copy.deepcopy(_ENTRIES[name])
 
 
 def gym_families(_: dict[str, Any]) -> dict[str, Any]:
