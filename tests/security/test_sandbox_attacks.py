@@ -14,6 +14,7 @@ from core.sandbox import Outcome, SandboxLimits
 from core.sandbox.attacks import ATTACKS, attempt, canary, survivors
 from core.sandbox.interpreter import find_interpreter
 from core.sandbox.launch import environment
+from core.sandbox.scratch import remove_scratch
 
 NAMES = [attack.name for attack in ATTACKS]
 ROOT = Path(__file__).resolve().parents[2]
@@ -350,6 +351,8 @@ process.wait()
     parent.wait()
     parent.stdout.close()
     assert gone(token, 3.0)
+    for left in Path("/tmp").glob(f"trinity-box-{parent.pid}-*"):
+        remove_scratch(str(left))  # nobody was left to do it; a later start would, after an hour
 
 
 def test_files_are_counted(sandbox):
