@@ -74,7 +74,16 @@ function nameFields(lang) {
   name();
   const box = document.querySelector("#composer");
   if (!box || box._named) return;
-  box._named = new MutationObserver(name);
+  // Stop disappears when it was pressed; the focus goes to Send, which takes its place.
+  let onStop = false;
+  box.addEventListener("focusin", (event) => { onStop = Boolean(event.target.closest(".stop-button")); });
+  box._named = new MutationObserver(() => {
+    name();
+    if (onStop && !box.querySelector(".stop-button")) {
+      onStop = false;
+      box.querySelector(".submit-button")?.focus();
+    }
+  });
   box._named.observe(box, { childList: true, subtree: true });
 }
 

@@ -3,6 +3,8 @@
 import httpx
 import pytest
 
+from core.assets import STATIC
+from core.settings import Secret
 from tests.e2e.scripted import SCRIPTS, ScriptedTeam
 from tests.web_suite import settings_in
 from webapp.security import MAX_BODY, Door
@@ -18,7 +20,8 @@ def app(folder):
     from core.store import open_store
     from webapp.app import create_app
 
-    settings = settings_in(folder, public_url="https://trinity.example")
+    keys = {"OPENAI_API_KEY": Secret("sk-canary-canary-canary-1")}
+    settings = settings_in(folder, public_url="https://trinity.example", keys=keys, admin_password=Secret("canary-2"))
     (settings.data_dir / ".env").write_text("OPENAI_API_KEY=sk-canary-canary-canary-1")
     return create_app(settings, open_store(settings.url), lambda pool, checkpoint: ScriptedTeam(SCRIPTS))
 
@@ -156,3 +159,16 @@ async def test_share_pages_are_kept_out_of_search_engines_and_say_nothing_of_unk
 
 async def test_strings_cannot_close_their_script(client):
     assert "<" not in (await client.get("/strings.js")).text
+
+
+async def test_no_secret_is_in_what_the_page_is_made_of(client):
+    for path in ("/", "/config", "/gradio_api/info", "/strings.js", "/healthz"):
+        assert "canary" not in (await client.get(path)).text, path
+
+
+@pytest.mark.parametrize("script", sorted((STATIC / "js").glob("*.js")), ids=lambda path: path.name)
+def test_no_script_turns_a_string_into_markup_or_code(script):
+    text = script.read_text(encoding="utf-8")
+    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc"):
+        assert way not in text, way
+    assert "http://" not in text.replace("http://www.w3.org/", "") and "https://" not in text
