@@ -41,6 +41,8 @@ class Record:
         Raises NotOwner. A store that fails costs the record, not the question: `problem` then says why.
         """
         try:
+            if self.conversation.startswith(UNSAVED):
+                raise StoreError("its conversation could not be saved either.")
             await asyncio.to_thread(self._open, question, pool, options)
             self._kept = True
         except StoreError as error:

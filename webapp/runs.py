@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.calls.base import Account
 from core.errors import NotOwner, TrinityError
-from core.types import Limits, Reason, Status, Trace
+from core.types import Limits, Message, Reason, Status, Trace
 from webapp.asked import spent
 from webapp.limits import Buckets
 from webapp.live import LiveRun
@@ -36,6 +36,7 @@ UPDATE_S = 0.1  # the shortest time between two updates of one page
 HEARTBEAT_S = 5.0  # a page is drawn anew this often even when nothing happened: "still waiting"
 STOP_GRACE_S = 5.0  # after this a team that does not end by itself is cancelled
 ORPHAN_S = 600.0  # a run nobody has followed for this long is stopped
+KEEP_UNSAVED = 20  # questions of one conversation kept in memory while the database refuses them
 KEEP_RUNS = 200  # finished runs kept in memory; the database has them all
 MAX_RUNNING = 32
 MAX_RUNNING_PER_OWNER = 3
@@ -79,6 +80,7 @@ class Run:
     last_seen: float = field(default_factory=time.monotonic)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+    earlier: tuple[Run, ...] = ()  # runs of this conversation that only memory has
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def bump(self) -> None:
@@ -139,6 +141,8 @@ class Runs:
             if before is not None:
                 self._runs[place] = before
             raise
+        run.earlier = _unsaved(before)
+        record.history = record.history or _messages(run.earlier)
         if not conversation:
             del self._runs[place]
             run.conversation = record.conversation
@@ -322,6 +326,21 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, TeamLike]) -> T
     finally:
         stopped.cancel()
         task.cancel()
+
+
+def _unsaved(before: Run | None) -> tuple[Run, ...]:
+    """What a conversation that the database refused has so far, the newest last; bounded."""
+    return (*before.earlier, before)[-KEEP_UNSAVED:] if before is not None and before.record.problem else ()
+
+
+def _messages(runs: tuple[Run, ...]) -> tuple[Message, ...]:
+    """Earlier questions with their answers, as the store would give them."""
+    answered = [run for run in runs if run.live.trace is not None and run.live.trace.answer is not None]
+    return tuple(
+        message
+        for run in answered
+        for message in (Message("user", run.question), Message("assistant", run.live.draft or ""))
+    )
 
 
 def _ended(run: Run, status: Status, reason: Reason | None, note: str) -> Trace:

@@ -132,3 +132,25 @@ async def _trace(site, team):
     run = await site.runs.ask(Asker(new_owner()), "", "poem please")
     await run.task
     return run
+
+
+async def test_a_conversation_goes_on_while_the_database_refuses_everything(site, monkeypatch):
+    def broken(*_, **__):
+        raise StoreError("The database has no room left.")
+
+    for part, names in (
+        (site.store.conversations, ("create", "get", "list")),
+        (site.store.questions, ("start", "history")),
+    ):
+        for name in names:
+            monkeypatch.setattr(type(part), name, broken)
+    handlers = ChatHandlers(site)
+    first = await told(handlers.ask(ME, "", "en", "poem please", Options(), request()))
+    place = last(first, "place")
+    assert place.startswith("unsaved-")
+    second = await told(handlers.ask(ME, place, "en", "What is 17*23+4?", Options(), request()))
+    shown = last(second, "chat")["questions"]
+    assert [question["text"] for question in shown] == ["poem please", "What is 17*23+4?"]
+    assert "395" in shown[1]["plain"] and "no room left" in shown[0]["unsaved"] and shown[1]["unsaved"]
+    team = site.teams.state().team
+    assert [message.content[:4] for message in team.seen[-1]["history"]] == ["poem", "Rain"]

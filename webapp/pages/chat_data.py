@@ -69,7 +69,9 @@ class ChatData:
         except StoreError as error:
             text = say(lang, "banner_store", why=str(error))
             opened = Opened(conversation if run else "", banner={"tone": "bad", "text": text}, keep_address=True)
-        return opened.with_run(run) if run is not None else opened
+        for one in (*run.earlier, run) if run is not None else ():
+            opened = opened.with_run(one)
+        return opened
 
     def _read(self, owner: str, conversation: str, lang: str) -> Opened:
         stored = self._site.store.conversations.get(owner, conversation)
