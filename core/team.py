@@ -128,9 +128,6 @@ def load_team(
     from core.backbone.reader import BackboneReader
 
     members = load_pool(pool or settings.pool, settings)
-    for agent in members.agents:
-        if hasattr(agent, "preload"):  # a library that takes seconds to import loads beside the backbone
-            agent.preload()
     if warm:
         members.warm()
     wanted = choose_checkpoint(checkpoint or settings.checkpoint, members, settings)

@@ -93,6 +93,7 @@ class LlmAgent:
         self._secrets = (*secrets, self._key.reveal()) if self._key else secrets
         self._refused: set[str] = set()
         self._prepared = False
+        self._lock = threading.Lock()
         self.fingerprint = self._fingerprint()
 
     def unusable(self) -> str | None:
@@ -106,15 +107,17 @@ class LlmAgent:
         return None if role in self.options.roles else f"{self.name} is not used as a {role}"
 
     def warm(self) -> None:
-        """Load the library in the background, so that the first question does not wait for it."""
-        threading.Thread(target=library, name="litellm", daemon=True).start()
+        """See Agent.warm. Imports the library, which takes seconds."""
+        with self._lock:
+            if not self._prepared:
+                self._drop_what_the_library_refuses()
+                self._prepared = True
 
     async def prepare(self) -> None:
         """Find out which parameters litellm itself would refuse for this model, so that `asked` tells what is sent."""
         if self._prepared:
             return
-        await asyncio.to_thread(self._drop_what_the_library_refuses)
-        self._prepared = True
+        await asyncio.to_thread(self.warm)
 
     def _drop_what_the_library_refuses(self) -> None:
         utils = library().utils
