@@ -40,7 +40,7 @@ class HuggingFaceBackbone:
         folder: where derived matrices (SVD factors) may be kept, or None.
 
     `batching` runs transcripts of equal chunk lengths as rows of one pass. It is off on the CPU: a row's bits then
-    depend on how many rows there are, and 8 transcripts of 60 new tokens gain 10 % only.
+    depend on how many rows there are, and 8 transcripts of 78 new tokens gain only 12 to 20 %.
     """
 
     def __init__(

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from core.svf.adapt import AdaptedBackbone, adapt, population_hidden
+from core.svf.adapted import AdaptedBackbone, adapt, population_hidden
 from core.svf.factors import Factors, FactorStore
 from core.svf.layout import SvfLayout
 

@@ -31,12 +31,12 @@ class FactoredGroup:
         self.left = [Linear([name], [_left(one).to(dtype)], None) for name, one in zip(names, factors, strict=True)]
         self.bias = bias
 
-    def candidate(self, offsets: Sequence[Tensor]) -> FactoredLinear:
-        """The group under one candidate's offsets, one vector for each matrix."""
+    def candidate(self, offsets: Sequence[Tensor | None]) -> FactoredLinear:
+        """The group under one candidate's offsets, one vector for each matrix; None leaves it as it is."""
         import torch
 
         pairs = zip(self.factors, offsets, strict=True)
-        scaled = torch.cat([one.values * one.scales(delta) for one, delta in pairs])
+        scaled = torch.cat([one.values if d is None else one.values * one.scales(d) for one, d in pairs])
         return FactoredLinear(self, scaled.to(self.right.weight.dtype))
 
 
@@ -69,7 +69,8 @@ def candidate_decoder(decoder: Decoder, groups: dict[str, FactoredGroup], offset
     """
     linears: dict[str, Any] = dict(decoder.linears)  # a candidate's decoder only ever calls them
     for place, group in groups.items():
-        linears[place] = group.candidate([offsets[f"{name}.weight"] for name in group.names])
+        deltas = [offsets.get(f"{name}.weight") for name in group.names]
+        linears[place] = group.candidate(deltas)
     return Decoder(decoder.shape, decoder.vectors, linears)
 
 

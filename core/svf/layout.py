@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ SEPARATE = "separate"
 
 _EMBEDDING = "embed_tokens.weight"
 _LM_HEAD = "lm_head.weight"
+_LAYER_NAME = re.compile(r"layers\.\d+\.[a-z_.]+\.weight")
 _PROJECTIONS = (
     "self_attn.q_proj",
     "self_attn.k_proj",
@@ -52,6 +54,10 @@ class SvfLayout:
             )
         if len(self.names) != len(self.counts) or not self.names or min(self.counts) < 1:
             raise ConfigError("An SVF layout needs one positive count for each matrix name.")
+        if self.kind == LAYER and not all(_LAYER_NAME.fullmatch(name) for name in self.names):
+            raise ConfigError(f"An SVF layout of kind {LAYER} names matrices like layers.26.mlp.up_proj.weight.")
+        if len(set(self.names)) < len(self.names):
+            raise ConfigError("An SVF layout names a matrix twice.")
         if self.kind == PUBLISHED and (self.names[0], self.names[-1]) != (_EMBEDDING, _LM_HEAD):
             raise ConfigError(f"The published layout begins with {_EMBEDDING} and ends with {_LM_HEAD}.")
 

@@ -75,7 +75,17 @@ def test_published_layout_of_the_papers_shape_has_9216_offsets(backbone):
 def test_a_layout_survives_json_and_refuses_nonsense(backbone):
     layout = SvfLayout.published(backbone, "separate")
     assert SvfLayout.from_json(layout.to_json()) == layout
-    for broken in ({}, {**layout.to_json(), "kind": "all"}, {**layout.to_json(), "counts": [1]}, None, {"names": 3}):
+    twice = {"kind": "layer", "mode": "tied", "names": ["layers.1.mlp.up_proj.weight"] * 2, "counts": [4, 4]}
+    elsewhere = {**twice, "names": ["norm.weight", "layers.x.weight"]}
+    for broken in (
+        {},
+        twice,
+        elsewhere,
+        {**layout.to_json(), "kind": "all"},
+        {**layout.to_json(), "counts": [1]},
+        None,
+        {"names": 3},
+    ):
         with pytest.raises(ConfigError, match="SVF layout"):
             SvfLayout.from_json(broken)
 
@@ -202,13 +212,37 @@ def test_published_population_and_plain_text_work_too(backbone):
     assert population_hidden(backbone, layer, zeros[:0], plain).shape == (0, backbone.hidden_size)
 
 
-def test_long_transcripts_cross_blocks(backbone):
+@pytest.mark.parametrize("limit", [0, 10_000])
+def test_long_transcripts_cross_blocks_factored_and_rebuilt(backbone, monkeypatch, limit):
+    monkeypatch.setattr("core.svf.adapted.FACTORED_UP_TO", limit)
     layout = SvfLayout.layer(backbone)
     text = said("0123456789" * 130, "turn " * 130)
     assert backbone.tokens(text).total > 1_900
-    base = backbone.hidden(text).vector
-    zeros = np.zeros((1, layout.size), np.float32)
-    assert np.abs(population_hidden(backbone, layout, zeros, text)[0] - base).max() < 1e-4
+    vectors = np.stack([np.zeros(layout.size, np.float32), noise(layout, 4)])
+    found = population_hidden(backbone, layout, vectors, text)
+    assert np.abs(found[0] - backbone.hidden(text).vector).max() < 1e-4
+    assert np.abs(found[1] - adapt(backbone, layout, vectors[1]).hidden(text).vector).max() < 1e-4
+
+
+def test_a_layout_may_name_any_layer_and_only_some_matrices(backbone):
+    text = said("What is 12*12?")
+    for name in (
+        "layers.0.mlp.down_proj.weight",
+        "layers.1.self_attn.v_proj.weight",
+        "layers.3.self_attn.k_proj.weight",
+    ):
+        layout = SvfLayout("layer", "separate", (name,), (min(backbone.engine.size_of(name)),))
+        offsets = noise(layout, 7)
+        found = population_hidden(backbone, layout, offsets[None], text)[0]
+        assert np.abs(found - adapt(backbone, layout, offsets).hidden(text).vector).max() < 1e-4
+        assert np.abs(found - backbone.hidden(text).vector).max() > 1e-5
+
+
+def test_a_layout_with_a_matrix_that_is_not_there_is_refused(backbone):
+    layout = SvfLayout("layer", "separate", ("layers.9.mlp.up_proj.weight",), (64,))
+    for attempt in (adapt, lambda b, one, v: population_hidden(b, one, v[None], said("x"))):
+        with pytest.raises(ConfigError, match=r"no matrix layers\.9"):
+            attempt(backbone, layout, np.zeros(64, np.float32))
 
 
 @pytest.mark.parametrize(

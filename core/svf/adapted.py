@@ -36,6 +36,10 @@ _GROUPS: weakref.WeakKeyDictionary[HuggingFaceBackbone, dict[SvfLayout, dict[str
 )
 _GUARD = threading.Lock()
 
+# Up to this many tokens a candidate's matrices are applied as `x V diag(s') Uᵀ`, above they are rebuilt first.
+# @@MEASURED@@
+FACTORED_UP_TO = 1_500
+
 
 def factors_of(backbone: HuggingFaceBackbone) -> FactorStore:
     """The backbone's decompositions; one store for each backbone and process."""
@@ -78,7 +82,7 @@ def rebuilt(backbone: HuggingFaceBackbone, layout: SvfLayout, vector: Floats) ->
     matrices = {}
     with torch.inference_mode():
         for name, part in layout.ruling().items():
-            factors, weight = store.get(name), engine.matrix(name)
+            factors, weight = _factors(store, name), engine.matrix(name)
             matrices[name] = factors.rebuild(_deltas(factors, name, vector[part]), weight).to(weight.dtype)
     return matrices
 
@@ -170,9 +174,7 @@ def factored_groups(backbone: HuggingFaceBackbone, engine: Decoder, layout: SvfL
 def population_hidden(backbone: HuggingFaceBackbone, layout: SvfLayout, offsets: Floats, rendered: Rendered) -> Floats:
     """h of one transcript under many candidates.
 
-    Layers below the adapted one run once. Each candidate then runs its own upper layers with factored matrices
-    (`x V diag(s') Uᵀ`), which costs 1.2 plain layers a token and no rebuilding; rebuilding would only pay beyond
-    4,700 tokens (Qwen3-0.6B: 16.1 G multiplications to rebuild, 3.4 M more a token when factored).
+    Layers below the adapted one run once; each candidate then runs its own upper layers, factored or rebuilt.
 
     Args:
         backbone: the base.
@@ -192,13 +194,30 @@ def population_hidden(backbone: HuggingFaceBackbone, layout: SvfLayout, offsets:
         return (
             np.stack([state.vector for state in states]) if states else np.zeros((0, backbone.hidden_size), np.float32)
         )
+    for name in layout.ruling():
+        _factors(factors_of(backbone), name)
     tokens = backbone.tokens(rendered)
     found = np.zeros((len(vectors), backbone.hidden_size), dtype=np.float32)
     with backbone.lock:
-        rows, groups = trunk_rows(backbone, shared, tokens), factored_groups(backbone, engine, layout)
-        factors = {name: factors_of(backbone).get(name) for name in layout.ruling()}
+        rows = trunk_rows(backbone, shared, tokens)
+        factored = tokens.total <= FACTORED_UP_TO
         for index, vector in enumerate(vectors):
-            scales = {name: _deltas(factors[name], name, vector[part]) for name, part in layout.ruling().items()}
-            h = candidate_decoder(engine, groups, scales).tail(rows, shared)
-            found[index] = backbone.state(rendered, tokens, h[0]).vector
+            if factored:
+                member = _factored(backbone, engine, layout, vector)
+            else:
+                member = engine.with_weights(rebuilt(backbone, layout, vector))
+            found[index] = backbone.state(rendered, tokens, member.tail(rows, shared)[0]).vector
     return found
+
+
+def _factored(backbone: HuggingFaceBackbone, engine: Decoder, layout: SvfLayout, vector: Floats) -> Decoder:
+    store = factors_of(backbone)
+    deltas = {name: _deltas(_factors(store, name), name, vector[part]) for name, part in layout.ruling().items()}
+    return candidate_decoder(engine, factored_groups(backbone, engine, layout), deltas)
+
+
+def _factors(store: FactorStore, name: str) -> Factors:
+    try:
+        return store.get(name)
+    except KeyError as error:
+        raise ConfigError(f"This backbone has no matrix {name}; the SVF layout is for another one.") from error
