@@ -11,7 +11,7 @@ from webapp.live import LiveRun, LiveTurn
 
 if TYPE_CHECKING:
     from core.store.records import Question
-    from webapp.runs import Run
+    from webapp.run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,19 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Coroutine
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.calls.base import Account
 from core.errors import NotOwner, TrinityError
-from core.types import Limits, Message, Reason, Status, Trace
-from webapp.asked import spent
+from core.types import Reason, Status
 from webapp.limits import Buckets
-from webapp.live import LiveRun
 from webapp.ownership import fingerprint, same_owner
 from webapp.questions import Refused, problem_of
+from webapp.run import STANDARD, Asker, Options, Run, ended, messages, unsaved
 
 if TYPE_CHECKING:
     from core.events import Event
-    from webapp.archive import Archive, Record
+    from webapp.archive import Archive
     from webapp.teams import TeamLike, Teams
 
 log = logging.getLogger(__name__)
@@ -36,67 +34,9 @@ UPDATE_S = 0.1  # the shortest time between two updates of one page
 HEARTBEAT_S = 5.0  # a page is drawn anew this often even when nothing happened: "still waiting"
 STOP_GRACE_S = 5.0  # after this a team that does not end by itself is cancelled
 ORPHAN_S = 600.0  # a run nobody has followed for this long is stopped
-KEEP_UNSAVED = 20  # questions of one conversation kept in memory while the database refuses them
 KEEP_RUNS = 200  # finished runs kept in memory; the database has them all
 MAX_RUNNING = 32
 MAX_RUNNING_PER_OWNER = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks: the browser's token and the network address."""
-
-    owner: str
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a question is to be answered. Empty names mean the server's defaults."""
-
-    limits: Limits = Limits()
-    exclude: tuple[str, ...] = ()
-    pool: str = ""
-    checkpoint: str = ""
-    replaces: str | None = None  # the question of the same conversation that this one asks again
-
-
-@dataclass(eq=False)
-class Run:
-    """One question being answered, or answered a short while ago."""
-
-    conversation: str
-    question: str
-    options: Options
-    owner_print: str
-    record: Record
-    live: LiveRun = field(default_factory=LiveRun)
-    started: float = field(default_factory=time.time)
-    loading: bool = False  # waits for its team
-    stopping: bool = False
-    done: bool = False
-    version: int = 0
-    followers: int = 0
-    last_seen: float = field(default_factory=time.monotonic)
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
-    earlier: tuple[Run, ...] = ()  # runs of this conversation that only memory has
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def bump(self) -> None:
-        """Tell every follower that something changed."""
-        self.version += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def change(self, seen: int, timeout_s: float) -> None:
-        """Wait until the version is no longer `seen`, at most `timeout_s` seconds."""
-        if self.version == seen:
-            changed = self._changed
-            try:
-                await asyncio.wait_for(changed.wait(), timeout_s)
-            except TimeoutError:
-                return
 
 
 class Runs:
@@ -123,7 +63,7 @@ class Runs:
         self._runs: dict[str, Run] = {}  # the newest run of each conversation, oldest first
         self._janitor: asyncio.Task[None] | None = None
 
-    async def ask(self, asker: Asker, conversation: str, question: str, options: Options = Options()) -> Run:
+    async def ask(self, asker: Asker, conversation: str, question: str, options: Options = STANDARD) -> Run:
         """Begin to answer. An empty `conversation` begins a new one.
 
         Raises Refused with a reason for the visitor, or NotOwner.
@@ -141,8 +81,8 @@ class Runs:
             if before is not None:
                 self._runs[place] = before
             raise
-        run.earlier = _unsaved(before)
-        record.history = record.history or _messages(run.earlier)
+        run.earlier = unsaved(before)
+        record.history = record.history or messages(run.earlier)
         if not conversation:
             del self._runs[place]
             run.conversation = record.conversation
@@ -238,15 +178,15 @@ class Runs:
         try:
             await self._answer(run, asker)
         except asyncio.CancelledError:
-            run.live.trace = run.live.trace or _ended(run, Status.STOPPED, None, "stopped by you")
+            run.live.trace = run.live.trace or ended(run, Status.STOPPED, None, "stopped by you")
         except TrinityError as error:
-            run.live.trace = _ended(run, Status.FAILED, Reason.ERROR, str(error))
+            run.live.trace = ended(run, Status.FAILED, Reason.ERROR, str(error))
         except Exception as error:  # whatever broke, the visitor gets an ending and the log gets the trace
             incident = secrets.token_hex(4)
             log.exception("incident %s: a run broke", incident)
             note = f"Something broke inside ({type(error).__name__}, incident {incident}). Please try again."
-            run.live.trace = _ended(run, Status.FAILED, Reason.ERROR, note)
-        trace = run.live.trace or _ended(run, Status.FAILED, Reason.ERROR, "The run ended without a result.")
+            run.live.trace = ended(run, Status.FAILED, Reason.ERROR, note)
+        trace = run.live.trace or ended(run, Status.FAILED, Reason.ERROR, "The run ended without a result.")
         run.live.trace = trace
         await asyncio.shield(run.record.finish(trace))
         run.done = True
@@ -258,7 +198,7 @@ class Runs:
         run.bump()
         team = await _unless(run.stop, self._teams.get(options.pool, options.checkpoint))
         if team is None:
-            run.live.trace = _ended(run, Status.STOPPED, None, "stopped by you before the first turn")
+            run.live.trace = ended(run, Status.STOPPED, None, "stopped by you before the first turn")
             return
         run.loading = False
         events = team.run(
@@ -326,41 +266,3 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, TeamLike]) -> T
     finally:
         stopped.cancel()
         task.cancel()
-
-
-def _unsaved(before: Run | None) -> tuple[Run, ...]:
-    """What a conversation that the database refused has so far, the newest last; bounded."""
-    return (*before.earlier, before)[-KEEP_UNSAVED:] if before is not None and before.record.problem else ()
-
-
-def _messages(runs: tuple[Run, ...]) -> tuple[Message, ...]:
-    """Earlier questions with their answers, as the store would give them."""
-    answered = [run for run in runs if run.live.trace is not None and run.live.trace.answer is not None]
-    return tuple(
-        message
-        for run in answered
-        for message in (Message("user", run.question), Message("assistant", run.live.draft or ""))
-    )
-
-
-def _ended(run: Run, status: Status, reason: Reason | None, note: str) -> Trace:
-    """A trace of what was said, for a run whose team did not give one."""
-    turns = tuple(live.turn for live in run.live.turns if live.turn is not None)
-    usage, cost = spent(list(turns))
-    return Trace(
-        id=run.record.question_id,
-        question=run.question,
-        history=run.record.history,
-        turns=turns,
-        answer=run.live.draft,
-        status=status,
-        reason=reason,
-        note=note,
-        usage=usage,
-        cost_usd=cost,
-        elapsed_s=time.monotonic() - run.live.started,
-        checkpoint=run.options.checkpoint,
-        backbone="",
-        protocol="",
-        pool=run.options.pool,
-    )

@@ -11,7 +11,7 @@ from tests.web_suite import request, site_in
 from webapp.ownership import is_owner, new_owner
 from webapp.pages.chat import ChatPage
 from webapp.pages.chat_handlers import ChatHandlers, options_of
-from webapp.runs import Asker, Options
+from webapp.run import Asker, Options
 
 ME, STRANGER = new_owner(), new_owner()
 SECRET = "my secret sum 17*23+4"

@@ -10,7 +10,7 @@ from tests.e2e.scripted import SCRIPTS, Line, ScriptedTeam
 from tests.web_suite import request, site_in
 from webapp.ownership import new_owner
 from webapp.pages.chat_handlers import ChatHandlers
-from webapp.runs import Asker, Options
+from webapp.run import Asker, Options
 
 ME = new_owner()
 

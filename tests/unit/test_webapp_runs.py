@@ -17,7 +17,7 @@ from webapp.asked import from_run
 from webapp.limits import Buckets
 from webapp.ownership import new_owner
 from webapp.questions import MAX_CHARS, Refused
-from webapp.runs import Asker, Options
+from webapp.run import Asker, Options
 
 
 @pytest.fixture

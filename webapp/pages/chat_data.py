@@ -15,7 +15,7 @@ from webapp.timeline import timeline
 from webapp.view import chat
 
 if TYPE_CHECKING:
-    from webapp.runs import Run
+    from webapp.run import Run
     from webapp.site import Site
     from webapp.teams import TeamState
 

@@ -22,7 +22,7 @@ from webapp.limits import client_address
 from webapp.ownership import is_owner, new_owner
 from webapp.pages.chat_data import ChatData, Opened, notice
 from webapp.questions import Refused
-from webapp.runs import Asker, Options, Run
+from webapp.run import Asker, Options, Run
 
 if TYPE_CHECKING:
     import gradio as gr
