@@ -32,13 +32,13 @@ SAMPLE = (0, 2, 4, 32, 38, 45, 50, 53, 93, 115, 140, 163)
 
 
 def test_a_sample_of_reference_solutions_passes(task):
-    items = task.items("all")
+    items = task.all_items()
     found = grades(task, [items[n] for n in SAMPLE])
     assert [grade.reason for grade in found if grade.reward != 1] == []
 
 
 def test_a_sample_of_mutants_fails(task):
-    items = task.items("all")
+    items = task.all_items()
     results = [result for n in (0, 2, 4, 32) if (result := judge(task, items[n]))]
     assert len(results) == 4 and all(result.visible and result.reward == 0 for result in results)
 
@@ -52,7 +52,7 @@ def test_mutation_changes_one_operator_the_same_way_each_time():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_164_reference_solutions_pass(task):
-    items = task.items("all")
+    items = task.all_items()
     found = grades(task, items)
     assert len(found) == 164
     bad = {item.id: grade.reason for item, grade in zip(items, found, strict=True) if grade.reward != 1}

@@ -94,7 +94,7 @@ def judge(task: HumanEval, item: Item) -> Result | None:
 def judge_all(limit: int | None = None) -> list[Result]:
     """All mutants, two at a time."""
     task = HumanEval()
-    items = task.items("all")[:limit]
+    items = task.all_items()[:limit]
     with ThreadPoolExecutor(2) as threads:
         return [result for result in threads.map(lambda item: judge(task, item), items) if result]
 

@@ -73,7 +73,7 @@ class Offline4:
     def _candidates(self) -> list[Item]:
         """The items that the stored splits name."""
         wanted = {item_id for split in stored_ids(SPLITS_FILE).values() for item_id in split}
-        made = [*self._part("humaneval").items("all"), *all_items()]
+        made = [*HumanEval().all_items(), *all_items()]
         made += [item for family in (*MATHS, *LOGIC) for item in family_items(family)]
         return [item for item in made if item.id in wanted]
 
@@ -86,7 +86,7 @@ class Offline4:
 def build_splits() -> dict[str, list[Item]]:
     """Make the mixture's splits from the definition above. `python -m training.tasks.build_offline4` stores them."""
     pools = {
-        "coding": HumanEval().items("all"),
+        "coding": HumanEval().all_items(),
         "mathematics": [item for family in MATHS for item in family_items(family)],
         "knowledge": knowledge_pool(),
         "reasoning": [item for family in LOGIC for item in family_items(family)],
