@@ -9,7 +9,6 @@ import re
 from typing import Any
 
 from core.errors import PoolInvalid
-from core.pool import Pool, build_pool
 from core.settings import PROVIDER_KEYS, Settings
 
 # Provider prefix -> (agent name, litellm id). Ids as listed by litellm 1.110 (read 2026-12-01).
@@ -31,7 +30,10 @@ OLLAMA_WAIT_S = 1.0  # a running Ollama answers in milliseconds; a missing one m
 
 
 def auto_entries(settings: Settings) -> list[dict[str, Any]]:
-    """Pool entries for every key present and every model a running Ollama offers (at most four)."""
+    """Pool entries for every key present and every model a running Ollama offers (at most four).
+
+    Raises PoolInvalid, naming the variables to set, when nothing is there.
+    """
     entries: list[dict[str, Any]] = [
         {"name": name, "kind": "llm", "model": model}
         for variable, provider in PROVIDER_KEYS.items()
@@ -49,18 +51,12 @@ def auto_entries(settings: Settings) -> list[dict[str, Any]]:
                 "free": True,
             }
         )
-    return entries
-
-
-def auto_pool(settings: Settings) -> Pool:
-    """The pool as of now. Raises PoolInvalid, naming the variables to set, when nothing is there."""
-    entries = auto_entries(settings)
     if not entries:
         raise PoolInvalid(
             f"The pool `auto` is empty: set one of {', '.join(PROVIDER_KEYS)} or start Ollama; "
             "the pool `embedded` needs neither."
         )
-    return build_pool({"name": "auto", "agents": entries}, settings, where="auto")
+    return entries
 
 
 def ollama_models(base: str) -> list[str]:

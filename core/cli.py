@@ -22,6 +22,7 @@ ABOUT = {
     "route": "show what the coordinator would choose, without calling anyone",
     "doctor": "check backbone, pool, keys, database and sandbox",
     "backbone": "install or show the coordinator model",
+    "pool": "list and show pools, freeze `auto`",
     "checkpoints": "list, show, import, export and verify heads",
     "tasks": "browse benchmark items and grade replies",
     "bench": "measure speed and quality",

@@ -59,8 +59,8 @@ async def coordinate(run: Run) -> AsyncGenerator[Event, None]:
             if turn.verdict is Verdict.ACCEPT:
                 ending = _Ending(Status.ACCEPTED)
                 break
-            if turn.role is Role.WORKER and not _can_be_verified(run, transcript):
-                ending = _Ending(Status.UNVERIFIED, Reason.NO_VERIFIER, NOBODY_CHECKS)
+            if turn.role is Role.WORKER and (why := _why_unverifiable(run, transcript)):
+                ending = _Ending(Status.UNVERIFIED, Reason.NO_VERIFIER, why)
                 break
     except asyncio.CancelledError as error:
         cancelled = error
@@ -70,14 +70,12 @@ async def coordinate(run: Run) -> AsyncGenerator[Event, None]:
     except BudgetExceeded as error:
         ending = _Ending(Status.BUDGET_EXHAUSTED, Reason.MONEY, str(error))
     except PoolEmpty as error:
-        ending = _without_agents(transcript, str(error))
+        ending = _without_agents(run, transcript, str(error))
     except TrinityError as error:
         ending = _Ending(Status.FAILED, Reason.ERROR, str(error))
     except Exception:
         log.exception("question %s failed", run.id)
         ending = _Ending(Status.FAILED, Reason.ERROR, f"something broke inside; the log has the details ({run.id})")
-    if transcript.answer is None and ending.status is Status.BUDGET_EXHAUSTED and ending.reason is Reason.TURNS:
-        ending = _Ending(Status.BUDGET_EXHAUSTED, Reason.NO_ANSWER, "no Worker answered within the turns allowed")
     trace = _trace(run, transcript, tally, deadline, ending)
     yield Failed(trace) if trace.status is Status.FAILED else Finished(trace)
     if cancelled is not None:
@@ -135,17 +133,23 @@ _OVER = {
 }
 
 
-def _can_be_verified(run: Run, transcript: Transcript) -> bool:
+def _why_unverifiable(run: Run, transcript: Transcript) -> str:
+    """Empty when some agent can judge the answer now, else why none can."""
     pairs = playable(transcript, run.pool.agents, run.pool.different_verifier)
-    barred = {**run.masked(), **run.policy.head.unknown}
-    verifier = ROLES.index(Role.VERIFIER)
-    return any(pairs[row, verifier] and agent.name not in barred for row, agent in enumerate(run.pool.agents))
+    barred, judge = run.masked(), ROLES.index(Role.VERIFIER)
+    judges = [agent.name for row, agent in enumerate(run.pool.agents) if pairs[row, judge]]
+    if any(name not in barred for name in judges):
+        return ""
+    return "; ".join([NOBODY_CHECKS, *(f"{name}: {barred[name]}" for name in judges)])
 
 
-def _without_agents(transcript: Transcript, why: str) -> _Ending:
-    if transcript.answer is None:
-        return _Ending(Status.FAILED, Reason.POOL_EMPTY, why)
-    return _Ending(Status.UNVERIFIED, Reason.POOL_EMPTY, why)
+def _without_agents(run: Run, transcript: Transcript, why: str) -> _Ending:
+    """Nobody can take the turn: an answer stays, unverified; on the last turn, after others spoke, there is none."""
+    if transcript.answer is not None:
+        return _Ending(Status.UNVERIFIED, Reason.POOL_EMPTY, why)
+    if len(transcript.turns) >= run.limits.max_turns - 1 > 0 and not transcript.turns[-1].error:
+        return _Ending(Status.BUDGET_EXHAUSTED, Reason.NO_ANSWER, why)
+    return _Ending(Status.FAILED, Reason.POOL_EMPTY, why)
 
 
 def _turns(count: int) -> str:
@@ -169,4 +173,5 @@ def _trace(run: Run, transcript: Transcript, tally: Tally, deadline: Deadline, e
         backbone=run.policy.backbone.name,
         protocol=run.policy.protocol,
         pool=run.pool.name,
+        pool_version=run.pool.version,
     )

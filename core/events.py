@@ -76,7 +76,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run is over without any answer because something broke; `trace.note` says what and what to do."""
+    """The run is over because something broke; `trace.note` says what and what to do. An answer found is kept."""
 
     trace: Trace
 

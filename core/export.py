@@ -25,6 +25,7 @@ def trace_to_dict(trace: Trace) -> dict[str, Any]:
         "backbone": trace.backbone,
         "protocol": trace.protocol,
         "pool": trace.pool,
+        "pool_version": trace.pool_version,
     }
 
 
@@ -44,7 +45,7 @@ def turn_to_dict(turn: Turn) -> dict[str, Any]:
         "text": turn.text,
         "reasoning": turn.reasoning,
         "finish": turn.finish,
-        **(decision_to_dict(decision) if decision else {}),
+        **(decision_to_dict(decision) if decision else dict.fromkeys(DECISION_FIELDS)),
         "latency_s": round(turn.latency_s, 4),
         "first_token_s": None if turn.first_token_s is None else round(turn.first_token_s, 4),
         "usage": usage_to_dict(turn.usage),
@@ -71,6 +72,20 @@ def decision_to_dict(decision: Decision) -> dict[str, Any]:
     }
 
 
+DECISION_FIELDS = (
+    "agent_probs",
+    "role_probs",
+    "agent_logits",
+    "role_logits",
+    "head_agent",
+    "head_role",
+    "override",
+    "masked",
+    "decision_s",
+    "truncated",
+)
+
+
 def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
     """A failed call, with the text that had arrived."""
     return {
@@ -80,7 +95,6 @@ def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
         "text": attempt.text,
         "usage": usage_to_dict(attempt.usage),
         "cost_usd": attempt.cost_usd,
-        "tries": attempt.tries,
     }
 
 
@@ -110,7 +124,8 @@ def trace_to_markdown(trace: Trace) -> str:
         verdict = f" · {turn.verdict.value}" if turn.verdict else ""
         lines.append(f"## Turn {turn.index} · {turn.role.value} · {turn.agent}{verdict}")
         lines.append(_fenced(turn.text))
-        lines += [f"Failed: {attempt.agent}: {attempt.error}" for attempt in turn.failed]
+        for attempt in turn.failed:
+            lines += [f"{attempt.agent} failed:", _fenced(attempt.error)]
     return "\n\n".join(lines) + "\n"
 
 

@@ -106,18 +106,17 @@ class Policy:
         agent_logits, role_logits = self.head.logits(hidden)
         if not (np.isfinite(agent_logits).all() and np.isfinite(role_logits).all()):
             raise NonFiniteState("The head gave a value that is not finite; verify the checkpoint.")
-        masked = {**self.head.unknown, **rules.masked}
-        keep = np.array([name not in masked for name in rules.agents], dtype=bool)
-        allowed = rules.allowed & keep[:, None]
-        if not allowed.any():
-            raise PoolEmpty(_why_empty(rules.why_nobody, masked))
+        if not rules.allowed.any():
+            why = f" ({rules.why_nobody})" if rules.why_nobody else ""
+            raise PoolEmpty(f"No agent of this pool can take this turn{why}.")
+        keep = np.array([name not in rules.masked for name in rules.agents], dtype=bool)
         agent_probs, role_probs = softmax(agent_logits, keep), softmax(role_logits)
         rng = turn_rng(seed, transcript)
-        agent, role = choose(np.outer(agent_probs, role_probs), allowed, rng, self.mode)
+        agent, role = choose(np.outer(agent_probs, role_probs), rules.allowed, rng, self.mode)
         free = np.outer(softmax(agent_logits, self._known()), role_probs)
         head_agent, head_role = (agent, role)
         if free[agent, role] < free.max():  # a tie that the seeded choice settled is not an override
-            head_agent, head_role = choose(free, np.ones_like(allowed), rng)
+            head_agent, head_role = choose(free, np.ones_like(rules.allowed), rng)
         moved = (agent, role) != (head_agent, head_role)
         return Decision(
             agent=rules.agents[agent],
@@ -129,7 +128,7 @@ class Policy:
             head_agent=rules.agents[head_agent],
             head_role=ROLES[head_role],
             override=rules.moved_by(head_agent, head_role) if moved else None,
-            masked=masked,
+            masked=rules.masked,
             hidden=hidden,
             elapsed_s=time.perf_counter() - started,
         )
@@ -172,8 +171,3 @@ def turn_rng(seed: int, transcript: Transcript) -> np.random.Generator:
     return np.random.default_rng(
         [seed, zlib.crc32(transcript.question.encode("utf-8", "replace")), len(transcript.turns)]
     )
-
-
-def _why_empty(why: str, masked: Mapping[str, str]) -> str:
-    why = why or "; ".join(f"{name}: {reason}" for name, reason in masked.items())
-    return f"No agent of this pool can take this turn ({why})." if why else "No agent of this pool can take this turn."

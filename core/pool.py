@@ -73,9 +73,9 @@ def preset_names() -> list[str]:
 def load_pool(name: str, settings: Settings) -> Pool:
     """A preset by name, a pool frozen into the data folder, or a YAML file by path. Raises PoolInvalid."""
     if name == "auto":
-        from core.auto_pool import auto_pool
+        from core.auto_pool import auto_entries
 
-        return auto_pool(settings)
+        return build_pool({"name": "auto", "agents": auto_entries(settings)}, settings, where="auto")
     if name.endswith((".yaml", ".yml")):
         return read_pool(Path(name), settings)
     for folder in (PRESETS, settings.data_dir / "pools"):
@@ -115,7 +115,7 @@ def build_pool(data: Any, settings: Settings, where: str = "pool") -> Pool:
         agents=tuple(agents),
         note=str(data.get("note", "")),
         note_zh=str(data.get("note_zh", "")),
-        different_verifier=bool(data.get("different_verifier", False)),
+        different_verifier=_flag(data, "different_verifier", where),
     )
 
 
@@ -131,6 +131,13 @@ def _build_agent(entry: Any, earlier: Sequence[Agent], settings: Settings, where
         return FACTORIES[kind](name, options, earlier, settings)
     except (TypeError, ValueError, KeyError) as error:
         raise PoolInvalid(f"{where} ({name}): {error}") from error
+
+
+def _flag(data: Mapping[str, Any], field: str, where: str) -> bool:
+    value = data.get(field, False)
+    if not isinstance(value, bool):
+        raise PoolInvalid(f"{where}: `{field}` must be true or false; it is {value!r}.")
+    return value
 
 
 def _name(data: Mapping[str, Any], where: str) -> str:

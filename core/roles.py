@@ -85,13 +85,14 @@ def fence_text(text: str, nonce: str) -> str:
 # Only real line ends: str.splitlines would also split at form feeds and U+2028, which no prompt shows as a line.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _VERDICT_LIKE = re.compile(r"(?i:verdict)|\bACCEPT\b|\bREVISE\b")
-_MARKS = r"[\s*_`#]*"
+# Bounded, or a long run of blanks makes the patterns quadratic: 16,000 blanks took 2.3 s.
+_MARKS = r"[\s*_`#]{0,16}"
 # ASCII letters only (re.ASCII also keeps IGNORECASE from folding other alphabets); the colon may be full width.
 _LABELLED = re.compile(
     rf"^{_MARKS}verdict{_MARKS}[:：\-–—]{_MARKS}(accept|revise){_MARKS}[.!]?{_MARKS}$", re.IGNORECASE | re.ASCII
 )
 _BARE = re.compile(rf"^{_MARKS}(accept|revise){_MARKS}[.!]?{_MARKS}$", re.IGNORECASE | re.ASCII)
-_FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
+_FENCE = re.compile(r"^\s{0,3}(```+(?=[^`]*$)|~~~+)")  # "```a```" is inline code, not the start of a block
 _SUGGESTION = re.compile(r"<suggested_role>\s*(worker|verifier)\s*</suggested_role>", re.IGNORECASE | re.ASCII)
 
 

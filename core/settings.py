@@ -72,13 +72,10 @@ class Settings:
     port: int = 7860
     public_url: str = ""
     space_host: str = ""
-    space_id: str = ""
     question_usd: float = 0.50
     user_usd_per_day: float = 2.0
     process_usd_per_day: float = 10.0
     public_usd_per_day: float = 0.0
-    admin_password: Secret = field(default_factory=lambda: Secret(""))
-    api_key: Secret = field(default_factory=lambda: Secret(""))
     ollama_base: str = "http://127.0.0.1:11434"
     keys: Mapping[str, Secret] = field(default_factory=dict)  # variable name -> key, only those present
 
@@ -89,15 +86,14 @@ class Settings:
 
     def secrets(self) -> tuple[str, ...]:
         """Every secret value, for the log filter that masks them."""
-        values = [*self.keys.values(), self.admin_password, self.api_key]
-        return tuple(s.reveal() for s in values if s)
+        return tuple(secret.reveal() for secret in self.keys.values())
 
 
-def default_data_dir() -> Path:
+def default_data_dir(environ: Mapping[str, str]) -> Path:
     """`/data` in a container when writable (a mounted bucket on a Space), else the user's data folder."""
     import platformdirs
 
-    in_container = Path("/.dockerenv").exists() or "SPACE_ID" in os.environ
+    in_container = Path("/.dockerenv").exists() or "SPACE_ID" in environ
     if in_container and os.access("/data", os.W_OK):
         return Path("/data")
     return Path(platformdirs.user_data_dir("trinity"))
@@ -135,7 +131,7 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
     real = dict(os.environ if environ is None else environ)
     here = read_env_file((cwd or Path.cwd()) / ".env")
     merged = {**here, **real}
-    data_dir = Path(merged.get("TRINITY_DATA_DIR") or default_data_dir()).expanduser().absolute()
+    data_dir = Path(merged.get("TRINITY_DATA_DIR") or default_data_dir(merged)).expanduser().absolute()
     env = {**read_env_file(data_dir / ".env"), **merged}
     prefix = "TRINITY_KEY_"
     keys = {name: Secret(env[name]) for name in PROVIDER_KEYS if env.get(name)}
@@ -153,13 +149,10 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
         port=_number(env, "TRINITY_PORT", 7860, 0, 65_535),
         public_url=env.get("TRINITY_PUBLIC_URL", ""),
         space_host=env.get("SPACE_HOST", ""),
-        space_id=env.get("SPACE_ID", ""),
         question_usd=_number(env, "TRINITY_QUESTION_USD", 0.50, 0.0, 1e6),
         user_usd_per_day=_number(env, "TRINITY_USER_USD_PER_DAY", 2.0, 0.0, 1e6),
         process_usd_per_day=_number(env, "TRINITY_PROCESS_USD_PER_DAY", 10.0, 0.0, 1e6),
         public_usd_per_day=_number(env, "TRINITY_PUBLIC_USD_PER_DAY", 0.0, 0.0, 1e6),
-        admin_password=Secret(env.get("TRINITY_ADMIN_PASSWORD", "")),
-        api_key=Secret(env.get("TRINITY_API_KEY", "")),
         ollama_base=env.get("OLLAMA_API_BASE") or "http://127.0.0.1:11434",
         keys=keys,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.clock import Deadline
@@ -20,6 +21,16 @@ class Tally:
     def cost_usd(self) -> float | None:
         """What was spent, or None when some call's price is unknown."""
         return None if self.unknown_price else self.known_usd
+
+    @classmethod
+    def of(cls, turns: Iterable[Turn]) -> Tally:
+        """The sum over finished turns and the failed attempts in them."""
+        tally = cls()
+        for turn in turns:
+            tally.add(turn)
+            for attempt in turn.failed:
+                tally.add(attempt)
+        return tally
 
     def add(self, item: Turn | Attempt) -> None:
         """Count one turn (without its failed attempts) or one failed attempt."""

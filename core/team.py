@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from core.assets import SHIPPED_CHECKPOINTS
 from core.calls.base import Account, Caller
 from core.coordinator import stoppable
-from core.errors import CheckpointInvalid
+from core.errors import CheckpointInvalid, PoolInvalid
 from core.events import Event
 from core.policy import BoundHead, Policy, bind, bind_untrained
 from core.pool import Pool, load_pool
@@ -75,7 +75,14 @@ class Team:
             for a in self.pool.agents
         )
 
-    def run(
+    def run(self, question: str, *, stop: asyncio.Event | None = None, **options: Any) -> AsyncIterator[Event]:
+        """Answer one question as a stream of events (core/events.py); `stop` ends it early, with what was said.
+
+        The other options are those of `prepare`. Raises QuestionInvalid at the first step.
+        """
+        return stoppable(self.prepare(question, **options), stop or asyncio.Event())
+
+    def prepare(
         self,
         question: str,
         *,
@@ -84,14 +91,13 @@ class Team:
         limits: Limits = Limits(),
         exclude: Mapping[str, str] | Sequence[str] = (),
         account: Account | None = None,
-        stop: asyncio.Event | None = None,
         seed: int = 0,
-    ) -> AsyncIterator[Event]:
-        """Answer one question as a stream of events (core/events.py). Raises QuestionInvalid at the first step."""
+    ) -> Run:
+        """A question with all it needs. Raises PoolInvalid when `exclude` names no agent of the pool."""
         left_out = exclude if isinstance(exclude, Mapping) else dict.fromkeys(exclude, "left out by you")
         if stray := set(left_out) - {agent.name for agent in self.pool.agents}:
-            raise CheckpointInvalid(f"The pool {self.pool.name} has no agent {sorted(stray)[0]!r} to leave out.")
-        run = Run(
+            raise PoolInvalid(f"The pool {self.pool.name} has no agent {sorted(stray)[0]!r} to leave out.")
+        return Run(
             id=question_id,
             question=question,
             policy=self.policy,
@@ -103,7 +109,6 @@ class Team:
             exclude=left_out,
             seed=seed,
         )
-        return stoppable(run, stop or asyncio.Event())
 
     def close(self) -> None:
         """End helper processes and threads."""
@@ -121,7 +126,7 @@ def load_team(
 ) -> Team:
     """Assemble a team: 2-4 s, blocking. `warm` lets the agents get ready beside it (local weights, child processes).
 
-    Without `store` calls are made directly (no ledger), which only pools of free agents allow.
+    Without `store` there is no ledger: only free agents can then be called.
     Raises ConfigError subclasses, each with one clear line.
     """
     from core.backbone import load_backbone

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from core.agents.base import Agent, Delta, Request
 from core.calls.base import Retry, Settled
 from core.clock import Deadline
-from core.errors import AgentError, BudgetExceeded, DeadlineExceeded, EmptyReply, PoolEmpty
+from core.errors import AgentError, BudgetExceeded, DeadlineExceeded, EmptyReply, PoolEmpty, TrinityError
 from core.events import AttemptFailed, Decided, Event, TextDelta, TurnDone
 from core.roles import prompt, read_suggestion, read_verdict
-from core.rules import rules_for
 from core.tally import Tally
-from core.types import Attempt, Decision, Role, Transcript, Turn
+from core.types import Attempt, Decision, Role, Transcript, Turn, Usage
 
 if TYPE_CHECKING:
     from core.run import Run
@@ -38,50 +37,45 @@ class TurnPlayer:
         self.suggestion = suggestion
         self.failed: list[Attempt] = []
         self.too_dear: dict[str, str] = {}
+        self.decision: Decision | None = None
         self.turn: Turn | None = None  # the turn as far as it is spoken
 
     async def play(self) -> AsyncGenerator[Event, None]:
         """Decide and call until an agent has spoken.
 
-        Raises PoolEmpty when nobody can, BudgetExceeded when only agents that cost too much are left, and
-        DeadlineExceeded or CancelledError after the text that had arrived was kept in a TurnDone.
+        Raises PoolEmpty when nobody can, BudgetExceeded when only agents that cost too much are left, DeadlineExceeded
+        or CancelledError; but first a TurnDone keeps what had arrived, be it only failed attempts.
         """
-        while True:
-            try:
-                decision = await self._decide()
-            except PoolEmpty as error:
-                if self.failed:
-                    yield TurnDone(self.index, self._nobody_spoke(str(error)))
-                if self.too_dear and not self.failed:
-                    raise BudgetExceeded("; ".join(self.too_dear.values())) from error
-                raise
-            agent = self.run.pool[decision.agent]
-            yield Decided(self.index, decision, agent.model)
-            try:
-                async with aclosing(self._call(agent, decision)) as events:
-                    async for event in events:
-                        yield event
-                return
-            except BudgetExceeded as error:
-                self.too_dear[agent.name] = str(error)
-            except AgentError as error:
-                yield AttemptFailed(self.index, self._note_failure(agent, error), None)
-            except (asyncio.CancelledError, DeadlineExceeded) as error:
-                cut = self._cut_short("stopped" if isinstance(error, asyncio.CancelledError) else "cut")
-                if cut is not None:
-                    yield TurnDone(self.index, cut)
-                raise
+        try:
+            while True:
+                decision = self.decision = await self._decide()
+                agent = self.run.pool[decision.agent]
+                yield Decided(self.index, decision, agent.model)
+                try:
+                    async with aclosing(self._call(agent, decision)) as events:
+                        async for event in events:
+                            yield event
+                    return
+                except BudgetExceeded as error:
+                    self.turn = None
+                    self.too_dear[agent.name] = str(error)
+                except AgentError as error:
+                    yield AttemptFailed(self.index, self._fail(agent, error), None)
+        except (asyncio.CancelledError, Exception) as error:
+            if (closing := self._cut_short(error)) is not None:
+                yield TurnDone(self.index, closing)
+            if isinstance(error, PoolEmpty) and self.too_dear and not self.failed:
+                raise BudgetExceeded("; ".join(self.too_dear.values())) from error
+            raise
 
     async def _decide(self) -> Decision:
         run = self.run
-        rules = rules_for(
+        rules = run.rules(
             self.transcript,
-            run.pool.agents,
-            masked={**run.masked(), **self.too_dear},
+            self.index,
             failed=[attempt.agent for attempt in self.failed],
-            last_turn=self.index == run.limits.max_turns,
+            too_dear=self.too_dear,
             suggestion=self.suggestion,
-            different_verifier=run.pool.different_verifier,
         )
         try:
             async with asyncio.timeout(self.deadline.left()):
@@ -91,18 +85,18 @@ class TurnPlayer:
 
     async def _call(self, agent: Agent, decision: Decision) -> AsyncGenerator[Event, None]:
         run, started = self.run, time.perf_counter()
-        nonce = self._derive("nonce")
+        nonce = _digest(self.transcript, "nonce", key=run.pool.nonce_key)
         messages = prompt(decision.role, self.transcript, nonce, agent.prompt_style)
         request = Request(
             role=decision.role,
             transcript=self.transcript,
             messages=messages,
             nonce=nonce,
-            seed=int(self._derive(agent.name)[:8], 16),
+            seed=int(_digest(self.transcript, str(run.seed), agent.name)[:8], 16),
             timeout_s=self.deadline.left(),
         )
         turn = Turn(self.index, decision.role, agent.name, run.pool.slot(agent.name), agent.model, text="",
-                    prompt=messages, decision=decision, failed=tuple(self.failed))  # fmt: skip
+                    prompt=messages, decision=decision)  # fmt: skip
         self.turn = turn
         stream = run.caller.stream(agent, request, deadline=self.deadline, account=run.account)
         async with aclosing(stream) as pieces:  # type: ignore[type-var]  # callers are async generators
@@ -111,59 +105,60 @@ class TurnPlayer:
                     turn = replace(turn, text=turn.text + piece.text, reasoning=turn.reasoning + piece.reasoning)
                     yield TextDelta(self.index, piece.text, piece.reasoning)
                 elif isinstance(piece, Retry):
+                    turn = replace(turn, text="", reasoning="")
                     attempt = Attempt(agent.name, agent.model, piece.error, piece.partial, cost_usd=piece.cost_usd)
-                    turn = replace(turn, text="", reasoning="", failed=(*turn.failed, attempt))
-                    self.tally.add(attempt)
-                    yield AttemptFailed(self.index, attempt, piece.wait_s)
+                    yield AttemptFailed(self.index, self._note(attempt), piece.wait_s)
                 else:
                     turn = _settled(turn, piece)
                 self.turn = replace(turn, latency_s=time.perf_counter() - started)
         if not turn.text.strip():
-            raise EmptyReply(f"{agent.name} said nothing", tries=turn.tries, cost_usd=turn.cost_usd)
+            raise EmptyReply(f"{agent.name} said nothing", cost_usd=turn.cost_usd)
         yield TurnDone(self.index, self._finish(_read(self.turn)))
 
     def _finish(self, turn: Turn) -> Turn:
         self.tally.add(turn)
         self.turn = None
-        return turn
+        return replace(turn, failed=tuple(self.failed), tries=len(self.failed) + turn.tries)
 
-    def _note_failure(self, agent: Agent, error: AgentError) -> Attempt:
-        spoken = self.turn
-        earlier = spoken.failed[len(self.failed) :] if spoken else ()
-        attempt = Attempt(
-            agent.name,
-            agent.model,
-            str(error),
-            error.partial or (spoken.text if spoken else ""),
-            usage=spoken.usage if spoken else Attempt("", "", "").usage,
-            cost_usd=error.cost_usd,
-            tries=error.tries,
-        )
+    def _note(self, attempt: Attempt) -> Attempt:
         self.tally.add(attempt)
-        self.failed += [*earlier, attempt]
-        self.turn = None
+        self.failed.append(attempt)
         return attempt
 
-    def _nobody_spoke(self, why: str) -> Turn:
-        last = self.failed[-1]
-        slot = self.run.pool.slot(last.agent)
-        return Turn(self.index, Role.WORKER, last.agent, slot, last.model, text="", finish="cut", error=why,
-                    cost_usd=0.0, failed=tuple(self.failed))  # fmt: skip
+    def _fail(self, agent: Agent, error: AgentError) -> Attempt:
+        """The last request of a call that is given up, with the text that had arrived."""
+        spoken, self.turn = self.turn, None
+        text = error.partial or (spoken.text if spoken else "")
+        usage = spoken.usage if spoken else Usage()
+        return self._note(Attempt(agent.name, agent.model, str(error), text, usage, error.cost_usd))
 
-    def _cut_short(self, finish: str) -> Turn | None:
-        """The turn as far as it came, or None when the agent had not been asked yet."""
-        if self.turn is None:
+    def _cut_short(self, error: BaseException) -> Turn | None:
+        """The turn as far as it came; None when nothing was said and nothing failed."""
+        note = _why_cut(error)
+        finish = "stopped" if isinstance(error, asyncio.CancelledError) else "cut"
+        if self.turn is not None:
+            # The provider bills what it had written, and nobody tells how much that was.
+            cost = 0.0 if self.run.pool[self.turn.agent].free else None
+            return self._finish(replace(self.turn, finish=finish, error=note, cost_usd=cost))
+        if not self.failed or self.decision is None:
             return None
-        note = "stopped by you" if finish == "stopped" else "the time for this question was over"
-        # The provider bills what it had written, and nobody tells how much that was.
-        cost = 0.0 if self.run.pool[self.turn.agent].free else None
-        return self._finish(replace(self.turn, finish=finish, error=note, cost_usd=cost))
+        last, slot = self.failed[-1], self.run.pool.slot(self.failed[-1].agent)
+        return Turn(self.index, self.decision.role, last.agent, slot, last.model, text="", finish=finish, error=note,
+                    tries=len(self.failed), failed=tuple(self.failed), decision=self.decision)  # fmt: skip
 
-    def _derive(self, purpose: str) -> str:
-        """A hex string that is a function of the run's key, the transcript and `purpose`: repeatable, not guessable."""
-        text = "\x1f".join([purpose, self.transcript.question, *(turn.text for turn in self.transcript.turns)])
-        key = self.run.pool.nonce_key
-        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=8).hexdigest()
+
+def _why_cut(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "stopped by you"
+    if isinstance(error, DeadlineExceeded):
+        return "the time for this question was over"
+    return str(error) if isinstance(error, TrinityError) else "something broke inside"
+
+
+def _digest(transcript: Transcript, *parts: str, key: bytes = b"") -> str:
+    """16 hex digits, a function of the transcript and `parts`; with a key nobody without it can guess them."""
+    text = "\x1f".join([*parts, transcript.question, *(turn.text for turn in transcript.turns)])
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=8).hexdigest()
 
 
 def _settled(turn: Turn, piece: Settled) -> Turn:
@@ -174,7 +169,7 @@ def _settled(turn: Turn, piece: Settled) -> Turn:
         usage=done.usage,
         cost_usd=done.cost_usd,
         model=done.model or turn.model,
-        tries=piece.tries,
+        tries=min(piece.tries, 1),  # the one that succeeded, or none for a remembered reply
         first_token_s=piece.first_token_s,
     )
 

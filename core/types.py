@@ -6,6 +6,7 @@ the chosen agent's reply becomes a `Turn`; a finished run is a `Trace` (paper, s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -65,9 +66,9 @@ class Override(StrEnum):
 
     LAST_TURN = "last_turn"
     NEEDS_ANSWER = "needs_answer"
+    FALLBACK = "fallback"
     UNAVAILABLE = "unavailable"
     CANNOT_PLAY = "cannot_play"
-    FALLBACK = "fallback"
     SUGGESTION = "suggestion"
 
 
@@ -107,8 +108,8 @@ class Limits:
     def __post_init__(self) -> None:
         if not 1 <= self.max_turns <= 20:
             raise ValueError(f"max_turns must be between 1 and 20, got {self.max_turns}")
-        if self.seconds <= 0 or self.tokens <= 0 or self.usd < 0:
-            raise ValueError("limits must be positive: seconds, tokens and usd")
+        if not (0 < self.seconds < math.inf and self.tokens > 0 and 0 <= self.usd < math.inf):
+            raise ValueError("limits must be finite and positive: seconds, tokens and usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One agent's failed try at a turn, kept with whatever text had arrived."""
+    """One request that failed, kept with whatever text had arrived."""
 
     agent: str
     model: str
@@ -165,7 +166,6 @@ class Attempt:
     text: str = ""
     usage: Usage = Usage()
     cost_usd: float | None = 0.0
-    tries: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Turn:
     cost_usd: float | None = 0.0
     latency_s: float = 0.0
     first_token_s: float | None = None
-    tries: int = 1
+    tries: int = 1  # requests made in this turn, the failed ones included; 0 for a remembered reply
     failed: tuple[Attempt, ...] = ()
     error: str | None = None
     prompt: tuple[Message, ...] = ()
@@ -245,3 +245,4 @@ class Trace:
     backbone: str
     protocol: str
     pool: str
+    pool_version: int = 1

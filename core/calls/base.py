@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from core.agents.base import Agent, Delta, Done, Request
 from core.clock import Deadline
-from core.errors import AgentAmbiguous, DeadlineExceeded
+from core.errors import AgentAmbiguous, BudgetExceeded, DeadlineExceeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,14 @@ class Caller(Protocol):
 
 
 class DirectCaller:
-    """No retries, no ledger: one request under the deadline. For tests and for pools of local tools."""
+    """No retries, no ledger: one request under the deadline, to free agents only. For tests and measurements."""
 
     async def stream(
         self, agent: Agent, request: Request, *, deadline: Deadline, account: Account
     ) -> AsyncIterator[Delta | Retry | Settled]:
         """See Caller.stream."""
+        if barred := self.closed_to(agent):
+            raise BudgetExceeded(f"{agent.name}: {barred}")
         started, first = deadline.left(), None
         replies = agent.reply(request)
         try:
@@ -103,4 +105,4 @@ class DirectCaller:
 
     def closed_to(self, agent: Agent, account: Account | None = None) -> str | None:
         """See Caller.closed_to."""
-        return None
+        return None if agent.free else "costs money, and there is no ledger here to count it in"

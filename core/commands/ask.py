@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from core.coordinator import check_question
+from core.errors import ConfigError
 from core.events import AttemptFailed, Decided, Event, Failed, Finished, TextDelta, TurnDone, VerdictGiven
 from core.export import trace_to_dict
 from core.settings import Settings, load_settings, prepare_folders
@@ -19,19 +20,21 @@ from core.team import Team
 from core.types import Limits, Status, Trace
 
 # Colour codes and cursor moves in a model's text would act on the terminal.
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b.|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Half a character (a lone surrogate) could not be written at all.
+_CONTROL = re.compile(r"[\ud800-\udfff]|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b.|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def command(argv: list[str]) -> int:
     """Run `trinity ask`. Exit code 0 with an answer, 1 without, 130 when stopped."""
-    args = _parse(argv)
+    parser = argparse.ArgumentParser(prog="trinity ask", description="Ask the team one question.")
+    add_options(parser)
+    args = parser.parse_args(argv)
     question = check_question(read_question(args.question))
     settings = load_settings()
     prepare_folders(settings)
-    limits = Limits(max_turns=args.max_turns, seconds=args.max_seconds, usd=args.max_usd or settings.question_usd)
-    trace = asyncio.run(_ask(settings, question, limits, args))
+    trace = asyncio.run(_ask(settings, question, args))
     if args.json:
-        print(json.dumps(trace_to_dict(trace), ensure_ascii=False))
+        print(json.dumps(trace_to_dict(trace)))
     else:
         _print_ending(trace)
     if trace.status is Status.STOPPED:
@@ -45,33 +48,35 @@ def read_question(words: Sequence[str]) -> str:
     return sys.stdin.read() if text in ("", "-") and not sys.stdin.isatty() else text
 
 
-def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trinity ask", description="Ask the team one question.")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The question and everything that says how it is answered; shared by `ask` and `route`."""
     parser.add_argument("question", nargs="*", help="the question; `-` or nothing reads standard input")
-    add_team_options(parser)
+    parser.add_argument("--pool", default=None, help="a preset, a frozen pool, or a .yaml file")
+    parser.add_argument("--checkpoint", default=None, help="a checkpoint by name or path")
     parser.add_argument("--max-turns", type=int, default=5, metavar="K", help="at most K turns (5)")
     parser.add_argument("--max-usd", type=float, default=None, metavar="USD", help="at most this much money (0.50)")
     parser.add_argument("--max-seconds", type=float, default=300.0, metavar="S", help="at most this long (300)")
     parser.add_argument("--exclude", action="append", default=[], metavar="AGENT", help="leave an agent out")
     parser.add_argument("--seed", type=int, default=0, help="settles ties and local agents' draws (0)")
-    args = parser.parse_args(argv)
-    if args.max_turns < 1 or args.max_turns > 20 or args.max_seconds <= 0 or (args.max_usd or 0) < 0 or args.seed < 0:
-        parser.error("--max-turns is 1 to 20, --max-seconds above 0, --max-usd and --seed not negative")
-    return args
-
-
-def add_team_options(parser: argparse.ArgumentParser) -> None:
-    """The options that choose a team."""
-    parser.add_argument("--pool", default=None, help="a preset, a frozen pool, or a .yaml file")
-    parser.add_argument("--checkpoint", default=None, help="a checkpoint by name or path")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
 
 
-async def _ask(settings: Settings, question: str, limits: Limits, args: argparse.Namespace) -> Trace:
+def limits_of(args: argparse.Namespace, settings: Settings) -> Limits:
+    """The limits asked for. Raises ConfigError when one makes no sense."""
+    usd = settings.question_usd if args.max_usd is None else args.max_usd
+    if args.seed < 0:
+        raise ConfigError("--seed must not be negative.")
+    try:
+        return Limits(max_turns=args.max_turns, seconds=args.max_seconds, usd=usd)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+
+
+async def _ask(settings: Settings, question: str, args: argparse.Namespace) -> Trace:
     from core.store import open_store
     from core.team import load_team
 
-    stop = asyncio.Event()
+    limits, stop = limits_of(args, settings), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     store = await asyncio.to_thread(open_store, settings.url)
     team: Team = await asyncio.to_thread(load_team, settings, pool=args.pool, checkpoint=args.checkpoint, store=store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from core.errors import ConfigError, PoolInvalid
+from core.errors import ConfigError
 from core.pool import PRESETS, load_pool, preset_names
 from core.settings import Settings, load_settings, prepare_folders
 from core.types import ROLES, Transcript
@@ -67,8 +67,6 @@ def _freeze(settings: Settings, name: str) -> int:
     from core.auto_pool import auto_entries
 
     entries = auto_entries(settings)
-    if not entries:
-        raise PoolInvalid("The pool `auto` is empty: set a provider's key or start Ollama first.")
     target = settings.data_dir / "pools" / f"{name}.yaml"
     if (PRESETS / f"{name}.yaml").exists() or target.exists() or name == "auto":
         raise ConfigError(f"There is a pool {name!r} already; choose another name. Pools are never overwritten.")

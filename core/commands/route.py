@@ -7,10 +7,10 @@ import asyncio
 import json
 from typing import Any
 
-from core.commands.ask import add_team_options, read_question
+from core.commands.ask import add_options, limits_of, read_question
 from core.coordinator import check_question
 from core.export import decision_to_dict
-from core.rules import rules_for
+from core.run import Run
 from core.settings import load_settings, prepare_folders
 from core.team import Team, load_team
 from core.types import Transcript
@@ -19,19 +19,20 @@ from core.types import Transcript
 def command(argv: list[str]) -> int:
     """Run `trinity route`."""
     parser = argparse.ArgumentParser(prog="trinity route", description="Show the coordinator's choice for a question.")
-    parser.add_argument("question", nargs="*", help="the question; `-` or nothing reads standard input")
-    add_team_options(parser)
+    add_options(parser)
     args = parser.parse_args(argv)
     question = check_question(read_question(args.question))
     settings = load_settings()
     prepare_folders(settings)
+    limits = limits_of(args, settings)
     team = load_team(settings, pool=args.pool, checkpoint=args.checkpoint, warm=False)
     try:
-        choice = asyncio.run(route(team, question))
+        run = team.prepare(question, question_id="route", limits=limits, exclude=args.exclude, seed=args.seed)
+        choice = asyncio.run(route(team, run))
     finally:
         team.close()
     if args.json:
-        print(json.dumps(choice, ensure_ascii=False))
+        print(json.dumps(choice))
         return 0
     print(f"{choice['role']} · {choice['agent']}" + (f" ({choice['override']})" if choice["override"] else ""))
     for name, probability in sorted(choice["agent_probs"].items(), key=lambda item: -item[1]):
@@ -41,11 +42,10 @@ def command(argv: list[str]) -> int:
     return 0
 
 
-async def route(team: Team, question: str) -> dict[str, Any]:
+async def route(team: Team, run: Run) -> dict[str, Any]:
     """The decision for turn 1 as plain data; `elapsed_ms` covers reading and deciding, not loading."""
-    transcript = Transcript(question)
-    rules = rules_for(transcript, team.pool.agents, masked=team.pool.unusable())
-    decision = await team.policy.decide(transcript, rules)
+    transcript = Transcript(run.question, history=run.history)
+    decision = await run.policy.decide(transcript, run.rules(transcript, 1), run.seed)
     assert decision.hidden is not None
     token = decision.hidden.read_token
     return {

@@ -205,7 +205,7 @@ def _index(session: Session, row: QuestionRow) -> None:
 def _end(session: Session, row: QuestionRow, now: float, trace: Trace) -> None:
     row.status = trace.status.value
     row.reason = trace.reason.value if trace.reason else None
-    row.note, row.answer = trace.note, trace.answer
+    row.note, row.answer, row.pool_version = trace.note, trace.answer, trace.pool_version
     row.prompt_tokens, row.completion_tokens = trace.usage.prompt_tokens, trace.usage.completion_tokens
     row.cost_usd, row.seconds, row.finished = trace.cost_usd, trace.elapsed_s, now
     _index(session, row)
@@ -217,11 +217,7 @@ def _cut_trace(session: Session, row: QuestionRow) -> Trace:
     """What is known of a run that a crash ended, from the turns it had committed."""
     turns = tuple(read_turns(session, TurnRow.question_id == row.id).get(row.id, ()))
     last = session.scalar(select(func.max(TurnRow.created)).where(TurnRow.question_id == row.id))
-    tally = Tally()
-    for turn in turns:
-        tally.add(turn)
-        for attempt in turn.failed:
-            tally.add(attempt)
+    tally = Tally.of(turns)
     return Trace(
         id=row.id,
         question=row.text,

@@ -163,7 +163,7 @@ async def test_closing_the_iterator_cancels_the_call():
 
 async def test_the_clock_ends_the_run_and_keeps_the_text():
     a = ScriptedAgent("a", Hang(first=("half",)))
-    trace = await trace_of(scripted_run((a,), [("a", W)], limits=Limits(seconds=0.5)))
+    trace = await trace_of(scripted_run((a,), [("a", W)], limits=Limits(seconds=2)))
     assert (trace.status, trace.reason, trace.answer) == (Status.BUDGET_EXHAUSTED, Reason.SECONDS, "half")
     assert trace.turns[0].finish == "cut" and a.speaking == 0
 
@@ -285,3 +285,96 @@ async def test_parallel_runs_do_not_touch_each_other():
 async def test_failed_is_the_event_of_a_failed_run():
     events = await play(scripted_run(agents(AuthFailed("x"), AuthFailed("y")), [("a", W)]))
     assert isinstance(events[-1], Failed)
+
+
+async def test_a_failed_attempt_is_kept_when_the_stop_comes_before_the_next_agent_speaks():
+    stop = asyncio.Event()
+    a = ScriptedAgent("a", Fail(AgentTransient("down"), first=("half",)), roles={W})
+    run = scripted_run((a, ScriptedAgent("b", "x", roles={V})), [("a", W)])
+    decide, asked = run.policy.decide, []
+
+    async def slow(*args):
+        asked.append(args)
+        if len(asked) == 2:
+            stop.set()
+            await asyncio.sleep(5)
+        return await decide(*args)
+
+    run.policy.decide = slow
+    trace = await trace_of(run, stop)
+    assert trace.status is Status.STOPPED and trace.turns[0].failed[0].text == "half"
+    assert trace.turns[0].decision is not None and trace.turns[0].finish == "stopped"
+
+
+class RetriesThenTooDear:
+    """A caller whose first request fails for money and whose second may not be made."""
+
+    async def stream(self, agent, request, *, deadline, account):
+        from core.calls.base import Retry
+
+        yield Retry("overloaded", "half", 0.0, 1, cost_usd=0.01)
+        raise BudgetExceeded("this call could cost $2.00; $0.10 is left")
+
+    def closed_to(self, agent, account=None):
+        return None
+
+
+async def test_money_of_a_retry_stays_in_the_turn_when_the_next_request_is_refused():
+    a = ScriptedAgent("a", "never", roles={W})
+    trace = await trace_of(scripted_run((a,), [("a", W)], caller=RetriesThenTooDear()))
+    assert trace.turns[0].failed[0].text == "half" and trace.cost_usd == pytest.approx(0.01)
+    assert trace.cost_usd == pytest.approx(sum(t.cost_usd + sum(f.cost_usd for f in t.failed) for t in trace.turns))
+
+
+async def test_a_turn_that_nobody_spoke_keeps_its_role_and_decision():
+    a = ScriptedAgent("a", {W: "4"}, roles={W})
+    b = ScriptedAgent("b", AuthFailed("no key"), roles={V})
+    trace = await trace_of(scripted_run((a, b), [("a", W), ("b", V)], exclude={}))
+    if trace.turns[-1].error:
+        assert trace.turns[-1].role is V and trace.turns[-1].decision is not None
+    assert trace.answer == "4"
+
+
+async def test_requests_are_counted_once():
+    a, b = agents([Fail(AgentTransient("x"))], {W: "4", V: accept()})
+    trace = await trace_of(scripted_run((a, b), [("a", W), ("a", W), ("b", V)]))
+    assert [t.tries for t in trace.turns] == [2, 1]
+
+
+async def test_seeds_of_local_agents_follow_the_run_not_the_process():
+    async def seeds(seed):
+        a = ScriptedAgent("a", {W: "4", V: accept()})
+        await trace_of(scripted_run((a,), [("a", W), ("a", V)], seed=seed))
+        return [request.seed for request in a.requests], [request.nonce for request in a.requests]
+
+    (one, nonce), (same, other_nonce), (two, _) = await seeds(1), await seeds(1), await seeds(2)
+    assert one == same and one != two and nonce != other_nonce
+
+
+async def test_a_pool_that_only_thinks_ends_without_an_answer():
+    trace = await trace_of(scripted_run((ScriptedAgent("a", "hm", roles={T}),), [("a", T)], limits=Limits(max_turns=3)))
+    assert (trace.status, trace.reason, len(trace.turns)) == (Status.BUDGET_EXHAUSTED, Reason.NO_ANSWER, 2)
+
+
+async def test_the_note_names_a_verifier_that_was_left_out():
+    a, b = ScriptedAgent("a", "4", roles={W}), ScriptedAgent("b", accept(), roles={V})
+    trace = await trace_of(scripted_run((a, b), [("a", W)], exclude={"b": "left out by you"}))
+    assert trace.reason is Reason.NO_VERIFIER and "b: left out by you" in trace.note
+
+
+async def test_a_suggestion_is_dropped_when_only_a_stranger_to_the_head_could_follow_it():
+    from dataclasses import replace
+
+    script = {T: "<suggested_role>verifier</suggested_role>", W: ["1", "2"], V: accept()}
+    run = scripted_run(
+        (ScriptedAgent("a", script, roles={T, W}), ScriptedAgent("b", accept(), roles={V})),
+        [("a", W), ("a", T), ("a", W)],
+    )
+    run.policy.head = replace(run.policy.head, unknown={"b": "not known to this head"}, rows=(0, None))
+    trace = await trace_of(run)
+    assert trace.status is Status.UNVERIFIED and trace.answer == "1"
+
+
+async def test_only_free_agents_are_called_without_a_ledger():
+    trace = await trace_of(scripted_run((ScriptedAgent("a", "x", free=False),), [("a", W)]))
+    assert trace.status is Status.FAILED and "no ledger" in trace.note

@@ -17,6 +17,7 @@ ACCEPTED = [
     "Recomputed: 17*23 is 391.\nVERDICT: ACCEPT",
     "I first thought REVISE, but it holds.\n\n**VERDICT: ACCEPT**\n",
     "`VERDICT: ACCEPT`",
+    "The code is ```a``` here.\n```x```\nVERDICT: ACCEPT",
 ]
 UNPARSED = [
     "",
@@ -117,3 +118,13 @@ def test_tiny_style_has_no_system_text():
 
 def test_braces_in_the_question_are_plain_text():
     assert prompt(Role.WORKER, Transcript("{question} {0} ${x}"), "n", style="tiny")[0].content == "{question} {0} ${x}"
+
+
+@pytest.mark.parametrize("filler", [" ", "*", "`", "_ ", "#\t"])
+def test_a_long_reply_is_read_in_linear_time(filler):
+    import time
+
+    start = time.perf_counter()
+    read_verdict("VERDICT: ACCEPT" + filler * 100_000 + "x")
+    read_suggestion("<suggested_role>" + filler * 100_000)
+    assert time.perf_counter() - start < 5  # it was 90 s

@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_made_names_its_variable(tmp_path):
 def test_secrets_print_as_stars(tmp_path):
     env = {
         "OPENAI_API_KEY": "sk-canary-0123456789",
-        "TRINITY_ADMIN_PASSWORD": "hunter2",
+        "TRINITY_KEY_MINE": "hunter2",
         "TRINITY_DATA_DIR": str(tmp_path),
     }
     settings = load_settings(env, cwd=tmp_path)
