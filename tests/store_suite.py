@@ -87,7 +87,7 @@ def turn(index=1, **more):
         "latency_s": 1 / 3,
         "first_token_s": 0.1,
         "tries": 3,
-        "failed": (Attempt("gpt", "openai/x", "time-out", HOSTILE, Usage(1, 2), None, 2), Attempt("b", "m", "e")),
+        "failed": (Attempt("gpt", "openai/x", "time-out", HOSTILE, Usage(1, 2), None), Attempt("b", "m", "e")),
         "error": HOSTILE,
         "prompt": (Message("system", "be brief"), Message("user", HOSTILE)),
         "decision": decision(hidden(seed=index)),

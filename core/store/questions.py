@@ -234,4 +234,5 @@ def _cut_trace(session: Session, row: QuestionRow) -> Trace:
         backbone=row.backbone,
         protocol=row.protocol,
         pool=row.pool,
+        pool_version=row.pool_version or 1,
     )
