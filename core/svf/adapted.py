@@ -36,9 +36,11 @@ _GROUPS: weakref.WeakKeyDictionary[HuggingFaceBackbone, dict[SvfLayout, dict[str
 )
 _GUARD = threading.Lock()
 
-# Up to this many tokens a candidate's matrices are applied as `x V diag(s') Uᵀ`, above they are rebuilt first.
-# @@MEASURED@@
-FACTORED_UP_TO = 1_500
+# Up to this many tokens for each unit of hidden width, a candidate's matrices are applied as `x V diag(s') Uᵀ`; in
+# longer transcripts they are rebuilt first. Measured in float32, CPU seconds a candidate: SmolLM2, 1,413 tokens: 0.232
+# factored, 0.176 + 0.063 to rebuild (even at 1,600 tokens); Qwen3-0.6B shape, 1,045 tokens: 0.616 factored,
+# 0.465 + 0.502 to rebuild (even at 3,500 tokens).
+FACTORED_UP_TO = 3
 
 
 def factors_of(backbone: HuggingFaceBackbone) -> FactorStore:
@@ -113,8 +115,8 @@ def _checked(layout: SvfLayout, offsets: Floats) -> Floats:
 class AdaptedBackbone:
     """A backbone whose upper layers differ from the base's; everything below is read, and remembered, only once.
 
-    Matrices are materialised: rebuilding the seven of Qwen3-0.6B costs as much as reading 1,000 tokens through one
-    layer, and a candidate reads dozens of transcripts. For one transcript see `population_hidden`.
+    Matrices are rebuilt: that costs as much as running one transcript of 1,000 tokens through the upper layers, and
+    a candidate reads dozens. For one transcript see `population_hidden`.
     """
 
     def __init__(self, base: HuggingFaceBackbone, weights_hash: str, engine: Decoder, shared: int) -> None:
@@ -200,7 +202,7 @@ def population_hidden(backbone: HuggingFaceBackbone, layout: SvfLayout, offsets:
     found = np.zeros((len(vectors), backbone.hidden_size), dtype=np.float32)
     with backbone.lock:
         rows = trunk_rows(backbone, shared, tokens)
-        factored = tokens.total <= FACTORED_UP_TO
+        factored = tokens.total <= FACTORED_UP_TO * backbone.hidden_size
         for index, vector in enumerate(vectors):
             if factored:
                 member = _factored(backbone, engine, layout, vector)
