@@ -121,19 +121,10 @@ def _figures(turn: Turn | None) -> Json:
     return {
         "tokens": {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens},
         "cost": cost,
-        "tries": _tries(turn),
+        "tries": turn.tries,
         "first_token": None if turn.first_token_s is None else round(turn.first_token_s, 3),
         "finish": turn.finish,
     }
-
-
-def _tries(turn: Turn) -> int:
-    """Requests made for this turn, by the agent that spoke and by those that failed before it."""
-    if turn.error and not turn.text:  # nobody spoke
-        return sum(attempt.tries for attempt in turn.failed) or turn.tries
-    own = sum(1 for attempt in turn.failed if attempt.agent == turn.agent)
-    others = sum(attempt.tries for attempt in turn.failed if attempt.agent != turn.agent)
-    return max(turn.tries, 1 + own) + others
 
 
 def _verdict(turn: Turn | None) -> Json:
@@ -182,6 +173,8 @@ def _notes(live: LiveTurn, decision: Decision | None, asked: Asked, lang: str) -
         notes.append({"kind": "info", "text": say(lang, "note_stopped")})
     elif turn is not None and turn.error and (turn.text or not turn.failed):
         notes.append({"kind": "error", "text": clean(turn.error)})
+    if turn is not None and turn.tries == 0:
+        notes.append({"kind": "info", "text": say(lang, "note_remembered")})
     if turn is not None and turn.finish == "length":
         notes.append({"kind": "info", "text": say(lang, "note_length")})
     if turn is not None and turn.unparsed_verdict:

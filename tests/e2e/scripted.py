@@ -113,7 +113,8 @@ class ScriptedTeam:
                 yield AttemptFailed(index, attempts[-1], wait)
                 await asyncio.sleep(wait or 0.1)
             if not line.agent:  # nobody was left
-                turns.append(Turn(index, line.role, agent, 1, MODELS[agent], "", finish="cut", failed=tuple(attempts),
+                turns.append(Turn(index, line.role, agent, 1, MODELS[agent], "", finish="cut",
+                                  failed=tuple(attempts), tries=len(attempts),
                                   error="no agent could take this turn"))  # fmt: skip
                 yield TurnDone(index, turns[-1])
                 yield Failed(ended(Status.FAILED, Reason.POOL_EMPTY, "no agent could take this turn"))
@@ -134,7 +135,7 @@ class ScriptedTeam:
                 index, line.role, line.agent, AGENTS.index(line.agent) + 1, MODELS[line.agent], said,
                 reasoning=line.reasoning, verdict=line.verdict, verdict_reason=line.reason,
                 usage=Usage(40 + 7 * index, len(said.split())), cost_usd=line.cost, latency_s=0.4 + 0.1 * index,
-                first_token_s=0.12, failed=tuple(attempts), decision=decision,
+                first_token_s=0.12, failed=tuple(attempts), decision=decision, tries=1 + len(attempts),
                 prompt=(Message("system", "You are one of a team."), Message("user", question)),
             )  # fmt: skip
             if stop.is_set():

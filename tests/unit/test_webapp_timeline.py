@@ -73,12 +73,18 @@ def test_a_failed_attempt_voids_its_text_and_says_what_is_next():
 
 def test_the_cards_sum_up_to_the_total():
     failed = (Attempt("beta", "m", "x", usage=Usage(3, 4), cost_usd=0.0005),)
-    live = folded(TurnStarted(1), TurnDone(1, turn(failed=failed)), TurnStarted(2), TurnDone(2, turn(2)))
+    live = folded(TurnStarted(1), TurnDone(1, turn(failed=failed, tries=2)), TurnStarted(2), TurnDone(2, turn(2)))
     value = timeline(asked(live), "en", "k")
     assert sum(card["cost"] for card in value["cards"]) == pytest.approx(value["summary"]["cost"], abs=1e-12)
     tokens = sum(card["tokens"]["prompt"] + card["tokens"]["completion"] for card in value["cards"])
     assert tokens == value["summary"]["tokens"] == 37
     assert value["cards"][0]["tries"] == 2
+
+
+def test_a_remembered_reply_says_so():
+    live = folded(TurnStarted(1), TurnDone(1, turn(tries=0)))
+    (note,) = timeline(asked(live), "en", "k")["cards"][0]["notes"]
+    assert "nothing was sent" in note["text"]
 
 
 def test_an_unknown_price_stays_unknown():
@@ -109,7 +115,7 @@ def test_every_override_is_said_in_plain_words(rule, lang):
 def test_nobody_spoke():
     failed = (Attempt("beta", "m", "No key."), Attempt("alpha", "m", "No credit."))
     live = folded(
-        TurnStarted(1), TurnDone(1, turn(text="", finish="cut", error="nobody", failed=failed, decision=None))
+        TurnStarted(1), TurnDone(1, turn(text="", finish="cut", error="nobody", failed=failed, tries=2, decision=None))
     )
     card = timeline(asked(live, status=Status.FAILED, reason=Reason.POOL_EMPTY), "en", "k")["cards"][0]
     assert card["state"] == "error" and card["tries"] == 2

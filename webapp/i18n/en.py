@@ -137,6 +137,7 @@ EN: dict[str, str] = {
     "failed_again": "{agent}: {error} It was asked again.",
     "failed_handed": "{agent}: {error} {next} took the turn.",
     "failed_end": "{agent}: {error} Nobody else could take the turn.",
+    "note_remembered": "A remembered reply to the same request; nothing was sent.",
     "note_length": "Cut at its length limit.",
     "note_stopped": "Stopped by you; the text so far is kept.",
     "note_unparsed": "No clear verdict line, so it counts as REVISE.",

@@ -135,6 +135,7 @@ ZH: dict[str, str] = {
     "failed_again": "{agent} 失败：{error} 已再次询问。",
     "failed_handed": "{agent} 失败：{error} 由 {next} 接手。",
     "failed_end": "{agent} 失败：{error} 没有其他成员可以接手。",
+    "note_remembered": "沿用同一请求先前的回答，没有再次发送。",
     "note_length": "达到长度上限，被截断。",
     "note_stopped": "由你停止；已有内容保留。",
     "note_unparsed": "没有明确的结论行，按需修改（REVISE）处理。",
