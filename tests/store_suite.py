@@ -203,6 +203,7 @@ class StoreSuite:
     def test_a_finished_run_comes_back_as_the_same_trace(self, store):
         conversation, question = ask(store, text=HOSTILE, exclude=("gpt", HOSTILE), pool_version=7)
         ended = trace(question, [turn(1), turn(2)], HOSTILE, Status.BUDGET_EXHAUSTED, Reason.MONEY, HOSTILE)
+        ended = dataclasses.replace(ended, pool_version=7)
         store.questions.add_turn(question, ended.turns[0])
         store.questions.finish(question, ended)  # its second turn never reached the database before
         found = store.questions.get(ME, question)

@@ -71,6 +71,7 @@ class Question:
             backbone=self.backbone,
             protocol=self.protocol,
             pool=self.pool,
+            pool_version=self.pool_version or 1,
         )
 
 
