@@ -7,6 +7,7 @@ within seconds, and the team loads behind it.
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import signal
@@ -27,6 +28,8 @@ def serve(argv: list[str]) -> int:
     """Run the web app until it is told to stop. Raises ConfigError for settings that cannot work."""
     settings = _settings(argv)
     prepare_folders(settings)
+    # Nothing that the imports make is garbage; without the collector they take 0.5 s less of 3.5.
+    gc.disable()
     with _listen(settings) as listener, _private_folder(settings):
         from core.runtime import start_logging
 
@@ -113,6 +116,8 @@ def _run(settings: Settings, listener: socket.socket) -> None:
         return load_team(settings, pool=pool or None, checkpoint=checkpoint or None, store=store)
 
     app = create_app(settings, store, loader)
+    gc.freeze()
+    gc.enable()
     config = uvicorn.Config(
         app,
         log_level="warning",
