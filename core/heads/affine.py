@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from core.heads.base import Array, Block, Head, layout, like
+from core.heads.arrays import Array, like
+from core.heads.base import Block, Head, layout
 
 
 class Linear(Head):

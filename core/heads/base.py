@@ -11,20 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.errors import CheckpointInvalid
+from core.heads.arrays import Array, like
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from core.heads.calibration import Calibration
     from core.heads.spec import HeadSpec
-
-Array: TypeAlias = Any
-"""A numpy array or a torch tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +128,6 @@ class Head(ABC):
         if isinstance(theta, np.ndarray):
             return theta.astype(np.float64, copy=False), np.asarray(h, dtype=np.float64)
         return theta, like(h, theta)
-
-
-def like(array: Array, reference: Array) -> Array:
-    """`array` as numpy float64, or as a torch tensor of the reference's dtype and device."""
-    if isinstance(reference, np.ndarray):
-        return np.asarray(array, dtype=np.float64)
-    import torch
-
-    return torch.as_tensor(array, dtype=reference.dtype, device=reference.device)
 
 
 def layout(*parts: tuple[str, tuple[int, ...], bool]) -> tuple[Block, ...]:

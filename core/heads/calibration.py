@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.errors import CheckpointInvalid
-from core.heads.base import Array, Head, like
-from core.heads.spec import HeadSpec, build_head
+from core.heads.arrays import Array, like
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -75,26 +74,3 @@ def principal_directions(
     divisor = spread[:, None] if whiten else np.sqrt(np.mean(spread**2))
     directions: npt.NDArray[np.float32] = (rows * signs[:, None] / divisor).astype(np.float32)
     return directions
-
-
-def fold(head: Head, theta: npt.NDArray[np.floating]) -> tuple[HeadSpec, npt.NDArray[np.float64]]:
-    """An affine head with its calibration and directions as a plain linear head with a bias: same logits.
-
-    Args:
-        head: A linear, block_diagonal or projected head.
-        theta: Its parameters [n].
-
-    Returns:
-        The spec of the linear head and its theta, float64.
-
-    Raises:
-        CheckpointInvalid: The head is not affine, so no matrix equals it.
-    """
-    if head.spec.kind not in ("linear", "block_diagonal", "projected"):
-        raise CheckpointInvalid(f"A {head.spec.kind} head cannot be folded into one matrix.")
-    d = head.spec.hidden_size
-    spec = HeadSpec("linear", d, head.spec.n_agents, {"bias": True})
-    # Read the matrix off the map itself: the image of 0 is the bias, the image of a unit vector one column.
-    images = head.logits(np.asarray(theta), np.concatenate([np.zeros((1, d)), np.eye(d)]))
-    bias = images[0]
-    return spec, build_head(spec).flatten({"weight": (images[1:] - bias).T, "bias": bias})

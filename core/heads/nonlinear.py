@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.heads.base import Array, Block, Head, layout, like
+from core.heads.arrays import Array, like
+from core.heads.base import Block, Head, layout
 
 if TYPE_CHECKING:
     import numpy.typing as npt

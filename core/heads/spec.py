@@ -1,4 +1,4 @@
-"""A head's kind and sizes as plain data, to and from JSON, and the one place that builds heads."""
+"""A head's kind and sizes as plain data, to and from JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from core.errors import CheckpointInvalid
 from core.types import ROLES
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from core.heads.base import Head
-    from core.heads.calibration import Calibration
+    pass
 
 Option: TypeAlias = bool | int | float
 
@@ -27,7 +23,6 @@ OPTIONS: dict[str, dict[str, Option]] = {
     "projected": {"directions": 8, "constant": True},
 }
 _MOST = {"hidden_size": 65_536, "n_agents": 1_000}
-_MOST_PARAMETERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -94,42 +89,6 @@ class HeadSpec:
         sigma = options.get("sigma", 1.0)
         if not 0 < sigma < 1e6:
             raise CheckpointInvalid(f"Option sigma must be above 0 and below 1e6, not {sigma!r}.")
-
-
-def build_head(
-    spec: HeadSpec, *, calibration: Calibration | None = None, directions: npt.NDArray[np.float32] | None = None
-) -> Head:
-    """The head of a spec.
-
-    Args:
-        spec: Kind and sizes.
-        calibration: Fixed mean and scale of h, or None for raw h.
-        directions: float32 [p, d], needed by (and only by) the `projected` kind.
-
-    Raises:
-        CheckpointInvalid: A size does not fit the others, or the head is unreasonably large.
-    """
-    from core.heads import affine, nonlinear
-
-    kinds: dict[str, type[Head]] = {
-        "linear": affine.Linear,
-        "low_rank": nonlinear.LowRank,
-        "sparse": nonlinear.Sparse,
-        "block_diagonal": affine.BlockDiagonal,
-        "projected": affine.Projected,
-    }
-    if calibration is not None and len(calibration.mean) != spec.hidden_size:
-        raise CheckpointInvalid(
-            f"The calibration has {len(calibration.mean)} dimensions; the head reads {spec.hidden_size}."
-        )
-    needed = (spec.options["directions"], spec.hidden_size) if spec.kind == "projected" else None
-    given = None if directions is None else directions.shape
-    if needed != given:
-        raise CheckpointInvalid(f"This {spec.kind} head needs directions of shape {needed}; given is {given}.")
-    head = kinds[spec.kind](spec, calibration, directions)
-    if head.n_params > _MOST_PARAMETERS:
-        raise CheckpointInvalid(f"A head of {head.n_params} parameters; the most is {_MOST_PARAMETERS}.")
-    return head
 
 
 def _check_int(name: str, value: Any, most: int) -> None:

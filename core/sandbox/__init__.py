@@ -8,7 +8,8 @@ Programs and their outputs are compared by the caller: what is expected never en
 
 from __future__ import annotations
 
-from core.sandbox.base import ExecResult, Guarantee, Outcome, ProbeReport, Sandbox, SandboxLimits
+from core.sandbox.base import Guarantee, ProbeReport, Sandbox
+from core.sandbox.outcome import ExecResult, Outcome, SandboxLimits
 from core.sandbox.probe import open_sandbox, probe
 from core.sandbox.runner import Job, run_many
 

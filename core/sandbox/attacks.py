@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.sandbox import attack_programs as programs
-from core.sandbox.base import ExecResult, Guarantee, Outcome, SandboxLimits
+from core.sandbox.base import Guarantee
 from core.sandbox.launch import environment
+from core.sandbox.outcome import ExecResult, Outcome, SandboxLimits
 from core.sandbox.process import Process
 from core.sandbox.runner import Runner
 

@@ -13,9 +13,9 @@ from threading import Event
 from typing import Any
 
 from core.errors import SandboxUnavailable
-from core.sandbox.base import SandboxLimits
 from core.sandbox.interpreter import Interpreter
 from core.sandbox.launch import environment, memory_file
+from core.sandbox.outcome import SandboxLimits
 from core.sandbox.process import Process
 from core.sandbox.runner import Runner, rlimits, slot_user
 from core.sandbox.scratch import MOST_ENTRIES

@@ -19,8 +19,9 @@ from threading import Event
 from typing import Any
 
 from core.sandbox import wire
-from core.sandbox.base import ExecResult, Outcome, Sandbox, SandboxLimits
+from core.sandbox.base import Sandbox
 from core.sandbox.gate import GATE
+from core.sandbox.outcome import ExecResult, Outcome, SandboxLimits
 from core.sandbox.probe import open_sandbox
 from core.sandbox.process import STOPPED, Process
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from core.sandbox.base import Outcome, SandboxLimits
 from core.sandbox.child import OUT_OF_MEMORY
+from core.sandbox.outcome import Outcome, SandboxLimits
 
 
 def explain_end(code: int | None, ready: bool, limits: SandboxLimits, stderr: bytes) -> tuple[Outcome, str]:

@@ -15,9 +15,9 @@ from threading import Event
 from typing import Any
 
 from core.errors import SandboxUnavailable
-from core.sandbox.base import SandboxLimits
 from core.sandbox.interpreter import Interpreter
 from core.sandbox.launch import environment
+from core.sandbox.outcome import SandboxLimits
 from core.sandbox.process import Process
 from core.sandbox.runner import Runner, rlimits, slot_user
 from core.sandbox.scratch import make_scratch, over_quota, remove_scratch, sweep_scratch

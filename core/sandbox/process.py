@@ -22,9 +22,9 @@ from threading import Event
 from types import TracebackType
 from typing import Any
 
-from core.sandbox.base import ExecResult, Outcome, SandboxLimits
 from core.sandbox.endings import explain_end
 from core.sandbox.launch import BOOT, child_code, environment, memory_file
+from core.sandbox.outcome import ExecResult, Outcome, SandboxLimits
 
 START_S = 20.0  # from spawn to "ready"; longer means the machine or the back end is in trouble
 TICK_S = 0.02  # how often a watcher (disk, stop) looks

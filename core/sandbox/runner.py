@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
 
-from core.sandbox.base import ExecResult, Outcome, Sandbox, SandboxLimits
+from core.sandbox.base import Sandbox
 from core.sandbox.gate import GATE
+from core.sandbox.outcome import ExecResult, Outcome, SandboxLimits
 from core.sandbox.process import STOPPED, Process
 
 _FIRST_USER, _USERS = 64_000, 1_000  # below 65,536, so that they exist in a container's map too

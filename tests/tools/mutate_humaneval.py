@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from core.sandbox import open_sandbox
-from core.sandbox.base import Outcome, SandboxLimits
+from core.sandbox.outcome import Outcome, SandboxLimits
 from training.tasks.base import Item
 from training.tasks.humaneval import HumanEval
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from core.errors import SandboxUnavailable
 from core.sandbox import open_sandbox
-from core.sandbox.base import ExecResult, Outcome, SandboxLimits
 from core.sandbox.calls import CallResult, call_many, run_check
+from core.sandbox.outcome import ExecResult, Outcome, SandboxLimits
 from training.graders.base import Grade, GradeOutcome, failed, missing, passed, shown, too_long
 from training.graders.commit import without_reasoning
 
