@@ -22,7 +22,7 @@ from core.agents.catalogue import split_model
 from core.agents.llm_errors import to_agent_error
 from core.agents.llm_library import library, library_async
 from core.agents.llm_stream import Reply, read_stream
-from core.calls.prices import FREE, Price, listed_price, prompt_bound
+from core.agents.prices import FREE, Price, listed_price, prompt_bound
 from core.errors import AgentAmbiguous, AgentError, AgentTransient, ContentRefused, EmptyReply
 from core.settings import Secret
 from core.types import Message, Role, Transcript

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from core.agents.capabilities import EFFORTS
 from core.agents.catalogue import split_model
 from core.agents.llm import LlmAgent, LlmOptions
-from core.calls.prices import Price
+from core.agents.prices import Price
 from core.settings import PROVIDER_KEYS, Secret, Settings
 from core.types import Role
 

@@ -15,11 +15,11 @@ from typing import Any
 from core.agents.base import Request
 from core.agents.llm import LlmAgent
 from core.agents.llm_library import library
+from core.agents.prices import Price
 from core.bench.echo_provider import echo_provider
 from core.calls.base import Account
 from core.calls.caller import LedgerCaller
 from core.calls.concurrency import Channels
-from core.calls.prices import Price
 from core.clock import Deadline
 from core.settings import Secret, Settings
 from core.store import Store, open_store

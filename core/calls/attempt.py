@@ -6,16 +6,17 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import cast
 
 from core.agents.base import Agent, Delta, Done, Request
+from core.agents.prices import prompt_bound, to_nano
 from core.calls.budget import hashed, price_of, refusal_text
 from core.calls.concurrency import Channel
-from core.calls.prices import prompt_bound, to_nano
 from core.clock import Deadline
 from core.errors import AgentAmbiguous, AgentError, AgentPermanent, BudgetExceeded, DeadlineExceeded
-from core.store.ledger import Cap, Entry, Ledger, Outcome
+from core.store.ledger import Cap, Entry, Ledger, Outcome, Refusal
 
 log = logging.getLogger(__name__)
 DEFAULT_MAX_TOKENS = 4096
@@ -154,19 +155,20 @@ class Attempt:
             return
         reservation = self.ledger.reserve(entry)
         try:
-            refusal = await asyncio.shield(asyncio.wrap_future(reservation))
-        except asyncio.CancelledError:
-            # Nothing was sent: what is (or is about to be) reserved goes back.
-            reservation.add_done_callback(
-                lambda done: (
-                    self.ledger.settle(entry, Outcome("failed", 0, 0, error="Stopped"))
-                    if done.exception() is None and done.result() is None
-                    else None
-                )
-            )
+            async with asyncio.timeout(self.deadline.left()):
+                refusal = await asyncio.shield(asyncio.wrap_future(reservation))
+        except (asyncio.CancelledError, TimeoutError) as error:
+            reservation.add_done_callback(lambda done: self._give_back(entry, done))
+            if isinstance(error, TimeoutError):
+                raise DeadlineExceeded("The database was busy until the time for this question was over") from error
             raise
         if refusal is not None:
             raise BudgetExceeded(refusal_text(self.agent, entry.reserved, refusal))
+
+    def _give_back(self, entry: Entry, done: Future[Refusal | None]) -> None:
+        """Nothing was sent: what was reserved in the meantime is freed."""
+        if done.exception() is None and done.result() is None:
+            self.ledger.settle(entry, Outcome("failed", 0, 0, error="Stopped"))
 
     def _settle(self, entry: Entry, outcome: Outcome) -> None:
         if self.agent.free:

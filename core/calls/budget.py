@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.agents.base import Agent
+from core.agents.prices import FREE, Price, to_nano, to_usd
 from core.calls.base import Account
-from core.calls.prices import FREE, Price, to_nano, to_usd
 from core.settings import Settings
 from core.store.ledger import Cap, Refusal
 

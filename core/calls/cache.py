@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from core.agents.base import Agent, Delta, Done, Request
+from core.agents.prices import to_nano
 from core.calls.attempt import Attempt
 from core.calls.keys import is_repeatable
-from core.calls.prices import to_nano
 from core.errors import StoreError
 from core.store.replies import Remembered, Replies
 from core.types import Usage
 
 log = logging.getLogger(__name__)
+LOOKUP_S = 2.0  # asking again costs less than waiting longer
 
 
 class ReplyCache:
@@ -34,9 +35,10 @@ class ReplyCache:
     async def get(self, key: str) -> Remembered | None:
         """The reply under a key. A database that fails costs the saving, not the answer."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._replies.get, key)
-        except StoreError as error:
-            log.warning("reply cache: %s", error)
+            async with asyncio.timeout(LOOKUP_S):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, self._replies.get, key)
+        except (StoreError, TimeoutError) as error:
+            log.warning("reply cache: %s", error or "the database was busy")
             return None
 
     def put(self, key: str, attempt: Attempt, done: Done) -> None:

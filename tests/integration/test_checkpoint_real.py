@@ -7,7 +7,7 @@ import pytest
 
 from core.backbone import load_backbone
 from core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from core.checkpoint.command import command
+from core.commands.checkpoints import command
 from core.heads import HeadSpec, build_head
 from core.svf import SvfLayout
 from core.team import with_svf

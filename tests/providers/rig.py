@@ -10,11 +10,11 @@ from pathlib import Path
 
 from core.agents.base import Agent, Delta, Request
 from core.agents.llm import LlmAgent
+from core.agents.prices import Price
 from core.calls.attempt import TIME_LIMITS, TimeLimits
 from core.calls.base import Account, Retry, Settled
 from core.calls.caller import LedgerCaller
 from core.calls.concurrency import Channels
-from core.calls.prices import Price
 from core.clock import Deadline
 from core.settings import Secret, Settings
 from core.store import Store, open_store

@@ -8,9 +8,9 @@ from safetensors.numpy import save_file
 
 from core.backbone.fake import FakeBackbone
 from core.checkpoint import load_checkpoint, save_checkpoint
-from core.checkpoint.command import command
 from core.checkpoint.fixture import load_cases, load_recorded, run_fixture
 from core.checkpoint.published import LENGTH, OFFSETS, SLOTS, import_vector, read_vector
+from core.commands.checkpoints import command
 from core.errors import CheckpointInvalid, ConfigError
 from core.transcript import protocol_id, render_messages
 from core.types import Message, Role
@@ -24,7 +24,7 @@ def data_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("TRINITY_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("TRINITY_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("core.checkpoint.files.SHIPPED_CHECKPOINTS", tmp_path / "shipped")
-    monkeypatch.setattr("core.checkpoint.command.SHIPPED_CHECKPOINTS", tmp_path / "shipped")
+    monkeypatch.setattr("core.commands.checkpoints.SHIPPED_CHECKPOINTS", tmp_path / "shipped")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "data"
 
