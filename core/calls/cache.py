@@ -38,7 +38,7 @@ class ReplyCache:
             async with asyncio.timeout(LOOKUP_S):
                 return await asyncio.get_running_loop().run_in_executor(self._thread, self._replies.get, key)
         except (StoreError, TimeoutError) as error:
-            log.warning("reply cache: %s", error or "the database was busy")
+            log.warning("reply cache: %s", str(error) or "the database was busy")
             return None
 
     def put(self, key: str, attempt: Attempt, done: Done) -> None:

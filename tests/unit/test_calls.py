@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from core.agents.base import Delta, Request
 from core.agents.llm import LlmAgent, LlmOptions
+from core.agents.prices import Price
 from core.agents.scripted import Fail, Hang, Say, ScriptedAgent
 from core.calls.attempt import TimeLimits
 from core.calls.base import Account, Caller
@@ -19,7 +21,6 @@ from core.calls.budget import Caps
 from core.calls.caller import LedgerCaller
 from core.calls.concurrency import COOLDOWN_S, MOST, Channel, Channels
 from core.calls.keys import is_repeatable, request_key
-from core.calls.prices import Price
 from core.calls.retry import LONGEST_WAIT_S, wait_before_retry
 from core.clock import Deadline
 from core.errors import (
@@ -393,7 +394,37 @@ async def test_stopping_while_reserving_gives_the_money_back(store, tmp_path, mo
     assert (total.calls, total.failed, total.usd, agent.calls) == (1, 1, 0.0, 0)
 
 
+async def test_a_database_that_stays_busy_does_not_hold_a_question_past_its_time(store, tmp_path, monkeypatch):
+    agent, gate = ScriptedAgent("paid", "x", free=False), threading.Event()
+    agent.price = Price.per_million(1.0, 1.0)
+    write = store.ledger._transact
+    monkeypatch.setattr(store.ledger, "_transact", lambda moves: gate.wait(5) and write(moves))
+    calls = caller(store, tmp_path)
+    with pytest.raises(DeadlineExceeded, match="database was busy"):
+        await ask(calls, agent, seconds=0.2)
+    gate.set()
+    await asyncio.sleep(0.1)
+    calls.flush()
+    assert (store.spend.total().failed, store.spend.total().usd, agent.calls) == (1, 0.0, 0)
+
+
 def test_channels_report_for_the_pool_page():
     channels = Channels()
     assert channels["p"] is channels["p"] and channels["q"] is not channels["p"]
     assert set(channels.report()) == {"p", "q"}
+
+
+async def test_a_memory_that_fails_or_hangs_costs_the_saving_not_the_answer(store, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("core.calls.cache.LOOKUP_S", 0.1)
+
+    def broken(key):
+        raise StoreError("disk full")
+
+    def hangs(key):
+        time.sleep(0.5)
+
+    for lookup in (broken, hangs):
+        monkeypatch.setattr(store.replies, "get", lookup)
+        answer = await ask(caller(store, tmp_path, replay=True), ScriptedAgent("tool", "four"))
+        assert answer.text == "four" and not answer.settled.cached
+    assert "disk full" in caplog.text and "busy" in caplog.text
