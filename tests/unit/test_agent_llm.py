@@ -10,8 +10,8 @@ from core.agents.catalogue import entry
 from core.agents.llm import LlmAgent, LlmOptions
 from core.agents.llm_errors import parse_retry_after, provider_words, to_agent_error
 from core.agents.llm_factory import llm_agent
+from core.agents.prices import Price, listed_price, prompt_bound, to_nano, to_usd
 from core.agents.think import ThinkSplitter
-from core.calls.prices import Price, listed_price, prompt_bound, to_nano, to_usd
 from core.errors import AgentPermanent
 from core.settings import Secret, Settings
 from core.types import Message, Role, Transcript, Usage
@@ -198,7 +198,8 @@ def test_retry_after_is_seconds_or_a_date():
 
 
 def test_a_providers_words_are_short_on_one_line_and_hold_no_key():
-    body = r"""litellm.APIError: AnthropicException - b'{"error": {"message": "bad key sk-abcdef0123456789abcdef\\n now"}}'"""
+    words = r'"message": "bad key sk-abcdef0123456789abcdef\\n now"'
+    body = 'litellm.APIError: AnthropicException - b\'{"error": {' + words + "}}'"
     assert provider_words(body) == "bad key *** now"
     assert provider_words("the key is hunter2hunter2", ["hunter2hunter2"]) == "the key is ***"
     assert provider_words("<HTML><body>502") == "it sent a web page instead of an answer"
