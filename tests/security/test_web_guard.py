@@ -20,8 +20,8 @@ def app(folder):
     from core.store import open_store
     from webapp.app import create_app
 
-    keys = {"OPENAI_API_KEY": Secret("sk-canary-canary-canary-1")}
-    settings = settings_in(folder, public_url="https://trinity.example", keys=keys, admin_password=Secret("canary-2"))
+    keys = {"OPENAI_API_KEY": Secret("sk-canary-canary-canary-1"), "TRINITY_KEY_MINE": Secret("canary-2")}
+    settings = settings_in(folder, public_url="https://trinity.example", keys=keys)
     (settings.data_dir / ".env").write_text("OPENAI_API_KEY=sk-canary-canary-canary-1")
     return create_app(settings, open_store(settings.url), lambda pool, checkpoint: ScriptedTeam(SCRIPTS))
 
