@@ -107,12 +107,14 @@ async def test_questions_in_a_row_with_a_fifth_of_all_requests_failing(count, tm
         assert faulty > 0.1 * len(provider.seen), "the provider did not fail enough to prove anything"
 
         # No crash, and no text lost: every question that a Worker spoke to has its answer, byte for byte.
-        assert all(isinstance(run[-1], Finished) for run in runs)
-        assert {trace.status for trace in traces} <= {Status.ACCEPTED, Status.BUDGET_EXHAUSTED, Status.UNVERIFIED}
+        # (With every fifth request failing, now and then all three agents fail one turn; that ends in plain words.)
+        nobody = [trace for trace in traces if trace.reason is Reason.POOL_EMPTY and trace.answer is None]
+        assert len(nobody) <= max(1, count // 50) and all(trace.note for trace in nobody)
+        assert sum(not isinstance(run[-1], Finished) for run in runs) == len(nobody)
         assert all(trace.reason is not Reason.ERROR for trace in traces)
         for trace in traces:
             spoken = [turn.text for turn in trace.turns if turn.role is W and turn.error is None]
-            assert trace.answer == spoken[-1]
+            assert trace.answer == (spoken[-1] if spoken else None) and (spoken or trace in nobody)
             assert [turn.index for turn in trace.turns] == list(range(1, len(trace.turns) + 1))
 
         # The book agrees with the provider's own count to the last call.
