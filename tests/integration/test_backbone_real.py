@@ -24,6 +24,10 @@ WORDS = ["the", "sum", "of", "17", "and", "4", "is", "not", "22", "because", "a"
 WORDS += ["x", "=", "3", "\n", "ACCEPT", "REVISE"]
 SYSTEM = Message("system", "You choose who speaks next.")
 
+# SmolLM2's h reaches 45, and float32 itself is 8e-5 away from float64 there (60 transcripts: transformers up to 5e-5,
+# the decoder up to 8e-5), so two float32 passes with different kernels are up to 1.1e-4 apart. Smaller h: 1e-4.
+TOLERANCE = 2e-4
+
 # SHA-256 over the converted weights: the shipped heads are bound to it, so it must be the same on every machine.
 EMBEDDED_HASH = "44222060143087a471950c05bda97827741305c8d07efc7f671460eb2f0c9615"
 
@@ -82,7 +86,7 @@ def test_reading_by_chunks_equals_transformers_in_one_pass(embedded, plain_model
     for _ in range(8):
         rendered = transcript(rng, 80)
         difference = np.abs(embedded.hidden(rendered).vector - in_one_pass(plain_model, embedded, rendered)).max()
-        assert difference <= 1e-4
+        assert difference <= TOLERANCE
 
 
 def test_the_embedded_model_takes_svf(embedded):
@@ -179,7 +183,7 @@ def test_500_random_transcripts_incremental_and_batched_decide_alike(embedded, p
     finally:
         embedded.batching = False
     for one, two, three in zip(whole, grown, batched, strict=True):
-        assert np.abs(one - two).max() <= 1e-4 and np.abs(one - three).max() <= 1e-4
+        assert np.abs(one - two).max() <= TOLERANCE and np.abs(one - three).max() <= TOLERANCE
         choices = {(int(np.argmax((head @ h)[:7])), int(np.argmax((head @ h)[7:]))) for h in (one, two, three)}
         assert len(choices) == 1
 
