@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from core.types import ROLES, Limits, Message, Role, Transcript
 
 if TYPE_CHECKING:
     from core.backbone.base import Backbone
+    from core.backbone.reader import BackboneReader
     from core.checkpoint import Checkpoint
     from core.store import Store
 
@@ -129,20 +133,32 @@ def load_team(
     Without `store` there is no ledger: only free agents can then be called.
     Raises ConfigError subclasses, each with one clear line.
     """
-    from core.backbone import load_backbone
-    from core.backbone.reader import BackboneReader
-
     members = load_pool(pool or settings.pool, settings)
     if warm:
         members.warm()
     wanted = choose_checkpoint(checkpoint or settings.checkpoint, members, settings)
-    backbone = load_backbone(
-        settings.backbone, cache_dir=settings.cache_dir, device=settings.device, dtype=settings.dtype
-    )
+    backbone, reader = _read_by(settings.backbone, settings.cache_dir, settings.device, settings.dtype)
     head = bind_checkpoint(wanted, members, backbone)
+    caller = make_caller(settings, store)
+    if head.checkpoint.svf is None:
+        return Team(members, Policy(reader, backbone, head), caller)
+    from core.backbone.reader import BackboneReader
+
     adapted = with_svf(backbone, head.checkpoint)
-    reader = BackboneReader(adapted)
-    return Team(members, Policy(reader, adapted, head), make_caller(settings, store), (reader,))
+    own = BackboneReader(adapted)
+    return Team(members, Policy(own, adapted, head), caller, (own,))
+
+
+@cache
+def _read_by(name: str, cache_dir: Path, device: str, dtype: str) -> tuple[Backbone, BackboneReader]:
+    """The coordinator model and the one thread that runs it: shared by all teams of the process, 0.5 GB once."""
+    from core.backbone import load_backbone
+    from core.backbone.reader import BackboneReader
+
+    backbone = load_backbone(name, cache_dir=cache_dir, device=device, dtype=dtype)
+    reader = BackboneReader(backbone)
+    atexit.register(reader.close)
+    return backbone, reader
 
 
 def choose_checkpoint(name: str, pool: Pool, settings: Settings) -> Checkpoint | None:

@@ -104,3 +104,21 @@ def test_freeze_writes_a_pool_once(tmp_path, monkeypatch, capsys):
     shown = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [a["unusable"] for a in shown["agents"]] == [None, None]
     assert command(["list", "--json"]) == 0 and "mine" in json.loads(capsys.readouterr().out.splitlines()[-1])["pools"]
+
+
+def test_every_model_of_the_auto_pool_has_a_price(tmp_path):
+    from core.calls.budget import price_of
+    from core.settings import PROVIDER_KEYS
+
+    env = dict.fromkeys(PROVIDER_KEYS, "k") | {
+        "TRINITY_DATA_DIR": str(tmp_path),
+        "OLLAMA_API_BASE": "http://127.0.0.1:9",
+    }
+    pool = load_pool("auto", load_settings(env, cwd=tmp_path))
+    assert [a.name for a in pool.agents if price_of(a) is None] == [] and not pool.unusable()
+
+
+def test_every_model_of_the_paper_pool_has_a_price(settings):
+    from core.calls.budget import price_of
+
+    assert [a.name for a in load_pool("paper", settings).agents if price_of(a) is None] == []
