@@ -15,7 +15,7 @@ from core.types import Message, Trace, Turn
 
 if TYPE_CHECKING:
     from core.store import Store
-    from webapp.run import Options
+    from webapp.options import Options
 
 log = logging.getLogger(__name__)
 

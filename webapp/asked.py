@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.types import Attempt, Reason, Status, Trace, Turn, Usage
+from core.tally import Tally
+from core.types import Reason, Status, Trace, Usage
 from webapp.live import LiveRun, LiveTurn
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def from_run(run: Run) -> Asked:
     live = run.live
     if run.done and live.trace is not None:
         return _from_trace(live.trace, live, run.record.question_id, run.record.problem)
-    usage, cost = spent([turn.turn for turn in live.turns if turn.turn is not None])
+    tally = Tally.of(turn.turn for turn in live.turns if turn.turn is not None)
     return Asked(
         id=run.record.question_id,
         text=run.question,
@@ -55,8 +56,8 @@ def from_run(run: Run) -> Asked:
         reason=None,
         note="",
         answer=live.draft,
-        usage=usage,
-        cost_usd=cost,
+        usage=tally.usage,
+        cost_usd=tally.cost_usd,
         seconds=time.monotonic() - live.started,
         checkpoint="",
         loading=run.loading,
@@ -102,16 +103,3 @@ def _from_trace(trace: Trace, live: LiveRun, question_id: str, unsaved: str) -> 
         checkpoint=trace.checkpoint,
         unsaved=unsaved,
     )
-
-
-def spent(turns: list[Turn]) -> tuple[Usage, float | None]:
-    """Tokens and dollars of turns with their failed attempts; None when one price is unknown."""
-    usage, cost = Usage(), 0.0
-    unknown = False
-    for turn in turns:
-        parts: tuple[Turn | Attempt, ...] = (turn, *turn.failed)
-        for part in parts:
-            usage = usage + part.usage
-            unknown = unknown or part.cost_usd is None
-            cost += part.cost_usd or 0.0
-    return usage, None if unknown else cost

@@ -7,36 +7,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from core.types import Limits, Message, Reason, Status, Trace
-from webapp.asked import spent
+from core.tally import Tally
+from core.types import Message, Reason, Status, Trace, Transcript
 from webapp.live import LiveRun
+from webapp.options import Options
 
 if TYPE_CHECKING:
     from webapp.archive import Record
 
 KEEP_UNSAVED = 20  # questions of one conversation kept in memory while the database refuses them
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks: the browser's token and the network address."""
-
-    owner: str
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a question is to be answered. Empty names mean the server's defaults."""
-
-    limits: Limits = Limits()
-    exclude: tuple[str, ...] = ()
-    pool: str = ""
-    checkpoint: str = ""
-    replaces: str | None = None  # the question of the same conversation that this one asks again
-
-
-STANDARD = Options()
 
 
 @dataclass(eq=False)
@@ -84,29 +63,30 @@ def unsaved(before: Run | None) -> tuple[Run, ...]:
 
 def messages(runs: tuple[Run, ...]) -> tuple[Message, ...]:
     """Earlier questions with their answers, as the store would give them."""
-    answered = [run for run in runs if run.live.trace is not None and run.live.trace.answer is not None]
+    traces = [run.live.trace for run in runs if run.live.trace is not None]
     return tuple(
         message
-        for run in answered
-        for message in (Message("user", run.question), Message("assistant", run.live.draft or ""))
+        for trace in traces
+        if trace.answer is not None
+        for message in (Message("user", trace.question), Message("assistant", trace.answer))
     )
 
 
 def ended(run: Run, status: Status, reason: Reason | None, note: str) -> Trace:
     """A trace of what was said, for a run whose team did not give one."""
     turns = tuple(live.turn for live in run.live.turns if live.turn is not None)
-    usage, cost = spent(list(turns))
+    tally = Tally.of(turns)
     return Trace(
         id=run.record.question_id,
         question=run.question,
         history=run.record.history,
         turns=turns,
-        answer=run.live.draft,
+        answer=Transcript(run.question, turns).answer or run.live.draft,
         status=status,
         reason=reason,
         note=note,
-        usage=usage,
-        cost_usd=cost,
+        usage=tally.usage,
+        cost_usd=tally.cost_usd,
         elapsed_s=time.monotonic() - run.live.started,
         checkpoint=run.options.checkpoint,
         backbone="",

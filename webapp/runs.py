@@ -13,15 +13,17 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from core.calls.base import Account
 from core.errors import NotOwner, TrinityError
 from core.types import Reason, Status
 from webapp.limits import Buckets
+from webapp.options import STANDARD, Asker, Options
 from webapp.ownership import fingerprint, same_owner
 from webapp.questions import Refused, problem_of
-from webapp.run import STANDARD, Asker, Options, Run, ended, messages, unsaved
+from webapp.run import Run, ended, messages, unsaved
 
 if TYPE_CHECKING:
     from core.events import Event
@@ -188,9 +190,11 @@ class Runs:
             run.live.trace = ended(run, Status.FAILED, Reason.ERROR, note)
         trace = run.live.trace or ended(run, Status.FAILED, Reason.ERROR, "The run ended without a result.")
         run.live.trace = trace
-        await asyncio.shield(run.record.finish(trace))
-        run.done = True
-        run.bump()
+        try:
+            await asyncio.shield(run.record.finish(trace))
+        finally:  # whatever became of the record, nobody may wait for ever
+            run.done = True
+            run.bump()
 
     async def _answer(self, run: Run, asker: Asker) -> None:
         options = run.options
@@ -210,8 +214,9 @@ class Runs:
             account=self._account(run, asker),
             stop=run.stop,
         )
-        async for event in events:
-            await self._take(run, event)
+        async with aclosing(events):  # type: ignore[type-var]  # a team's events are an async generator
+            async for event in events:
+                await self._take(run, event)
 
     def _account(self, run: Run, asker: Asker) -> Account:
         """Who pays: the ledger gets hashes of browser and address, never the token itself."""
@@ -239,7 +244,7 @@ class Runs:
         run.stop.set()
         run.bump()
         if run.task is not None:
-            asyncio.get_running_loop().call_later(STOP_GRACE_S, run.task.cancel)
+            asyncio.get_running_loop().call_later(STOP_GRACE_S, _cancel_unless_ended, run)
 
     def _tidy(self) -> None:
         """Forget the oldest finished runs and see that the janitor is at work."""
@@ -255,6 +260,11 @@ class Runs:
             for run in list(self._runs.values()):
                 if not run.followers and time.monotonic() - run.last_seen > self._orphan_s:
                     self._stop(run)
+
+
+def _cancel_unless_ended(run: Run) -> None:
+    if run.task is not None and run.live.trace is None:  # with a trace the run is being written down
+        run.task.cancel()
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, TeamLike]) -> TeamLike | None:

@@ -67,6 +67,29 @@ class Site:
         runs = Runs(teams, Archive(store), default_pool=settings.pool, public=is_public(settings))
         return cls(settings, store, teams, runs)
 
+    def pools(self) -> list[str]:
+        """The pools a visitor may choose: all presets on one's own machine, the server's one anywhere else."""
+        from core.pool import preset_names
+
+        mine = self.settings.pool
+        others = [] if is_public(self.settings) else preset_names()
+        return [mine, *(name for name in others if name != mine)]
+
+    def heads(self) -> list[tuple[str, str]]:
+        """The heads a visitor may choose, as (label, name); the empty name is the pool's own."""
+        from core.checkpoint import known_checkpoints
+
+        mine = self.settings.checkpoint
+        others = [] if is_public(self.settings) else sorted(known_checkpoints(self.settings.data_dir))
+        return [(mine or "auto", mine), *((name, name) for name in others if name != mine)]
+
+    def offered(self, pool: object, head: object) -> tuple[str, str]:
+        """The pool and head asked for, if this server offers them; empty where it is the server's or the pool's own."""
+        chosen = pool if isinstance(pool, str) and pool in self.pools() and pool != self.settings.pool else ""
+        own = self.settings.checkpoint or chosen or self.settings.pool
+        known = [name for _, name in self.heads()]
+        return chosen, head if isinstance(head, str) and head in known and head != own else ""
+
     async def open(self) -> None:
         """At the start: end what a crash cut off, and begin to load the team a moment after the page is there."""
         cut = await asyncio.to_thread(self.store.questions.interrupt_unfinished)

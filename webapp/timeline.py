@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from core.tally import Tally
 from core.types import Decision, Role, Status, Turn
-from webapp.asked import Asked, spent
+from webapp.asked import Asked
 from webapp.i18n import say
 from webapp.live import LiveTurn
 from webapp.prose import clean
@@ -117,10 +118,10 @@ def _figures(turn: Turn | None) -> Json:
     """Tokens, cost and times. Failed attempts count: the cards of a question sum up to its total."""
     if turn is None:
         return {"tokens": None, "cost": None, "tries": 1, "first_token": None, "finish": ""}
-    usage, cost = spent([turn])
+    tally = Tally.of([turn])
     return {
-        "tokens": {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens},
-        "cost": cost,
+        "tokens": {"prompt": tally.usage.prompt_tokens, "completion": tally.usage.completion_tokens},
+        "cost": tally.cost_usd,
         "tries": turn.tries,
         "first_token": None if turn.first_token_s is None else round(turn.first_token_s, 3),
         "finish": turn.finish,

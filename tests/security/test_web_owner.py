@@ -8,10 +8,10 @@ from core.errors import NotOwner
 from core.types import Status
 from tests.e2e.scripted import SCRIPTS, ScriptedTeam
 from tests.web_suite import request, site_in
+from webapp.options import Asker, Options
 from webapp.ownership import is_owner, new_owner
 from webapp.pages.chat import ChatPage
 from webapp.pages.chat_handlers import ChatHandlers, options_of
-from webapp.run import Asker, Options
 
 ME, STRANGER = new_owner(), new_owner()
 SECRET = "my secret sum 17*23+4"

@@ -8,9 +8,9 @@ import pytest
 from core.errors import ConfigError, StoreError
 from tests.e2e.scripted import SCRIPTS, Line, ScriptedTeam
 from tests.web_suite import request, site_in
+from webapp.options import Asker, Options
 from webapp.ownership import new_owner
 from webapp.pages.chat_handlers import ChatHandlers
-from webapp.run import Asker, Options
 
 ME = new_owner()
 

@@ -15,9 +15,9 @@ from tests.web_suite import site_in
 from webapp import runs as runs_module
 from webapp.asked import from_run
 from webapp.limits import Buckets
+from webapp.options import Asker, Options
 from webapp.ownership import new_owner
 from webapp.questions import MAX_CHARS, Refused
-from webapp.run import Asker, Options
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import time
 import pytest
 
 from core.events import AttemptFailed, Decided, TextDelta, TurnDone, TurnStarted
+from core.tally import Tally
 from core.types import Attempt, Decision, Override, Reason, Role, Status, Turn, Usage, Verdict
-from webapp.asked import Asked, spent
+from webapp.asked import Asked
 from webapp.i18n import CATALOGUES
 from webapp.live import LiveRun
 from webapp.timeline import timeline
@@ -29,7 +30,8 @@ def turn(index=1, role=Role.WORKER, **more):
 
 
 def asked(live, **more):
-    usage, cost = spent([one.turn for one in live.turns if one.turn])
+    tally = Tally.of(one.turn for one in live.turns if one.turn)
+    usage, cost = tally.usage, tally.cost_usd
     defaults = {
         "id": "q", "text": "why?", "turns": tuple(live.turns), "status": None, "reason": None, "note": "",
         "answer": live.draft, "usage": usage, "cost_usd": cost, "seconds": 2.0, "checkpoint": "head-1",

@@ -90,28 +90,9 @@ class ChatPage:
                 self.usd = gr.Number(
                     settings.question_usd, minimum=0, maximum=settings.question_usd, step=0.05, elem_id="opt-usd"
                 )
-                self.pool = gr.Dropdown(self._pools(), value=settings.pool, elem_id="opt-pool")
-                self.head = gr.Dropdown(self._heads(), value=settings.checkpoint, elem_id="opt-head")
+                self.pool = gr.Dropdown(self._site.pools(), value=settings.pool, elem_id="opt-pool")
+                self.head = gr.Dropdown(self._site.heads(), value=settings.checkpoint, elem_id="opt-head")
             self.exclude = gr.CheckboxGroup([], elem_id="opt-exclude")
-
-    def _pools(self) -> list[str]:
-        """The pools a visitor may choose: all presets on one's own machine, the server's one anywhere else."""
-        from core.pool import preset_names
-        from webapp.site import is_public
-
-        mine = self._site.settings.pool
-        others = [] if is_public(self._site.settings) else preset_names()
-        return [mine, *(name for name in others if name != mine)]
-
-    def _heads(self) -> list[tuple[str, str]]:
-        """The heads a visitor may choose, as (label, name); the empty name is the pool's own."""
-        from core.checkpoint import known_checkpoints
-        from webapp.site import is_public
-
-        settings = self._site.settings
-        own = [(settings.checkpoint or "auto", settings.checkpoint)]
-        others = [] if is_public(settings) else sorted(known_checkpoints(settings.data_dir))
-        return own + [(name, name) for name in others if name != settings.checkpoint]
 
     @property
     def _outputs(self) -> list[Any]:
@@ -156,15 +137,9 @@ class ChatPage:
         request: gr.Request,
     ) -> AsyncIterator[tuple[Any, ...]]:
         most = self._site.settings.question_usd
-        options = options_of(turns, usd, exclude, self._offered(pool, head), most_usd=most)
+        options = options_of(turns, usd, exclude, self._site.offered(pool, head), most_usd=most)
         async for update in self._handlers.ask(owner, place, lang, text or "", options, request):
             yield self._values(update)
-
-    def _offered(self, pool: Any, head: Any) -> tuple[str, str]:
-        """The pool and head that were chosen, if this page offers them; empty where it is the server's own."""
-        settings = self._site.settings
-        pool = pool if pool in self._pools() and pool != settings.pool else ""
-        return pool, head if head != settings.checkpoint and head in [name for _, name in self._heads()] else ""
 
     async def _history(
         self, owner: str, place: str, lang: str, event: gr.EventData, request: gr.Request
@@ -180,7 +155,7 @@ class ChatPage:
 
     async def _team(self, pool: str, head: str, lang: str) -> AsyncIterator[tuple[Any, ...]]:
         """Another pool or head was chosen: load its team and offer its agents."""
-        async for update in self._handlers.team(*self._offered(pool, head), lang):
+        async for update in self._handlers.team(*self._site.offered(pool, head), lang):
             yield self._values(update)
 
     def _values(self, update: Update) -> tuple[Any, ...]:

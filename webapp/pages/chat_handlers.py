@@ -19,10 +19,11 @@ from core.errors import NotOwner, StoreError
 from core.types import Limits
 from webapp.i18n import choose_language, say
 from webapp.limits import client_address
+from webapp.options import Asker, Options
 from webapp.ownership import is_owner, new_owner
 from webapp.pages.chat_data import ChatData, Opened, notice
 from webapp.questions import Refused
-from webapp.run import Asker, Options, Run
+from webapp.run import Run
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -250,8 +251,8 @@ class ChatHandlers:
             stored = await asyncio.to_thread(self._site.store.questions.get, owner, question)
         except NotOwner:  # it never reached the database
             return Options()
-        pool = "" if stored.pool == self._site.settings.pool else stored.pool
-        return Options(limits=stored.limits, exclude=stored.excluded, pool=pool, replaces=stored.id)
+        pool, head = self._site.offered(stored.pool, stored.checkpoint)
+        return Options(stored.limits, stored.excluded, pool=pool, checkpoint=head, replaces=stored.id)
 
     def _thumb(self, owner: str, question: str, event: Json) -> None:
         value = str(event.get("value") or "") or None
