@@ -2,7 +2,8 @@
 
 A teacher that knows each prompt's family plays the questions through the coordinator with the real agents. Every
 decision it takes gives one pair (h, chosen agent and role); two logistic regressions on calibrated h make the
-linear head `z = W h`. It stands in until an evolved head is better: it imitates rules, it is not trained on reward.
+linear head `z = W h + b`. Some questions follow an earlier one and its answer, as they do in a conversation. The head
+stands in until an evolved one is better: it imitates rules, it is not trained on reward.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from core.assets import SHIPPED_CHECKPOINTS
 from core.calls.base import Account, DirectCaller
 from core.checkpoint import Checkpoint, save_checkpoint, uniform_checkpoint
 from core.coordinator import coordinate
+from core.events import Finished
 from core.heads import Calibration, HeadSpec, build_head
 from core.policy import Policy, Reader, bind_untrained
 from core.pool import Pool, load_pool
@@ -28,7 +31,7 @@ from core.rules import Rules
 from core.run import Run
 from core.settings import Settings, load_settings, prepare_folders
 from core.transcript import DEFAULT_PROTOCOL, protocol_id
-from core.types import ROLES, Decision, Limits, Role, Transcript
+from core.types import ROLES, Decision, Limits, Message, Role, Transcript
 from training.embedded_prompts import Prompt, prompts
 
 if TYPE_CHECKING:
@@ -43,8 +46,11 @@ WORKER = {"sum": "sympy", "fact": "smollm2", "story": "smollm2-steps", "free": "
 SECOND = {"sum": "sympy", "fact": "smollm2-steps", "story": "smollm2", "free": "smollm2-steps", "code": "python"}
 VERIFIER = {"sum": "sympy", "fact": "agreement", "story": "agreement", "free": "agreement", "code": "python"}
 HELD_OUT = 0.2
+FOLLOW_UPS = 0.4  # share of questions with an earlier question and its answer before them
+# The logit of what the teacher never chooses (a Thinker: at 135M parameters its plan helps nobody).
+NEVER = -4.0
 # Strong enough that families stay apart, weak enough that unseen wordings keep probabilities short of 1.
-INVERSE_PENALTY = 0.003
+INVERSE_PENALTY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +123,16 @@ async def fit(settings: Settings, questions: Sequence[Prompt], seed: int) -> Che
 
 async def play(teacher: Teacher, pool: Pool, questions: Sequence[Prompt], seed: int) -> list[Sample]:
     """Every decision of the teacher over all questions, in order."""
+    rng = Random(seed)  # noqa: S311 (sampling, not secrecy)
+    before: tuple[Message, ...] = ()
     for number, question in enumerate(questions):
         teacher.family, teacher.question = question.family, number
-        run = Run(
-            f"fit-{number}", question.text, teacher, pool, DirectCaller(), Account("fit", 0.0), Limits(4), seed=seed
-        )
-        async for _ in coordinate(run):
-            pass
+        history = before if rng.random() < FOLLOW_UPS else ()
+        run = Run(f"fit-{number}", question.text, teacher, pool, DirectCaller(), Account("fit", 0.0),
+                  Limits(4), history=history, seed=seed)  # fmt: skip
+        async for event in coordinate(run):
+            if isinstance(event, Finished) and event.trace.answer is not None:
+                before = (Message("user", question.text), Message("assistant", event.trace.answer))
     return teacher.samples
 
 
@@ -140,10 +149,11 @@ def fit_samples(
     names = [agent.name for agent in pool.agents]
     agents = np.array([names.index(sample.agent) for sample in samples])
     roles = np.array([ROLES.index(sample.role) for sample in samples])
-    rows = [_regress(x[~held], agents[~held], len(names)), _regress(x[~held], roles[~held], len(ROLES))]
-    spec = HeadSpec("linear", backbone.hidden_size, len(names))
+    fitted = [_regress(x[~held], agents[~held], len(names)), _regress(x[~held], roles[~held], len(ROLES))]
+    spec = HeadSpec("linear", backbone.hidden_size, len(names), {"bias": True})
     head = build_head(spec, calibration=calibration)
-    theta = head.flatten({"weight": np.concatenate(rows)}).astype(np.float32)
+    weight, bias = (np.concatenate(parts) for parts in zip(*fitted, strict=True))
+    theta = head.flatten({"weight": weight, "bias": bias}).astype(np.float32)
     z = np.asarray(head.logits(theta, h[held]))
     summary: dict[str, Any] = {
         "method": "supervised: logistic regression on a rule-based teacher's decisions",
@@ -169,14 +179,15 @@ def fit_samples(
     )
 
 
-def _regress(x: Floats, labels: npt.NDArray[np.int64], classes: int) -> Floats:
-    """Weights [classes, d] of a multinomial logistic regression without intercept; classes never seen stay 0."""
+def _regress(x: Floats, labels: npt.NDArray[np.int64], classes: int) -> tuple[Floats, Floats]:
+    """Weights [classes, d] and biases [classes] of a multinomial logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=INVERSE_PENALTY, fit_intercept=False, max_iter=2000).fit(x, labels)
-    weights = np.zeros((classes, x.shape[1]))
+    model = LogisticRegression(C=INVERSE_PENALTY, max_iter=2000).fit(x, labels)
+    weights, biases = np.zeros((classes, x.shape[1])), np.full(classes, NEVER)
     if len(model.classes_) == 2:  # scikit-learn then gives one row, for the second class against the first
         weights[model.classes_] = np.concatenate([-model.coef_, model.coef_]) / 2
+        biases[model.classes_] = np.concatenate([-model.intercept_, model.intercept_]) / 2
     else:
-        weights[model.classes_] = model.coef_
-    return weights
+        weights[model.classes_], biases[model.classes_] = model.coef_, model.intercept_
+    return weights, biases
