@@ -116,7 +116,7 @@ async def stoppable(run: Run, stop: asyncio.Event) -> AsyncGenerator[Event, None
 
 def check_question(text: str) -> str:
     """The question, or QuestionInvalid in plain words: empty, over 32,000 characters, or not text."""
-    if not text.strip():
+    if not any(char.isprintable() and not char.isspace() for char in text):  # zero-width marks are no question either
         raise QuestionInvalid("The question is empty; please type one.")
     if len(text) > QUESTION_CHARS:
         raise QuestionInvalid(f"The question has {len(text):,} characters; at most {QUESTION_CHARS:,} are taken.")

@@ -22,6 +22,7 @@ from core.settings import Settings
 
 PRESETS = Path(__file__).parent / "pools"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+LARGEST_FILE = 1_000_000  # bytes
 _FIELDS = {"name", "about", "note", "note_zh", "different_verifier", "agents"}
 
 
@@ -89,9 +90,11 @@ def read_pool(path: Path, settings: Settings) -> Pool:
     import yaml
 
     try:
+        if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+            raise PoolInvalid(f"Pool file {path} is not there, or no plain file of at most {LARGEST_FILE:,} bytes.")
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PoolInvalid(f"Pool file {path} cannot be read: {' '.join(str(error).split())}") from error
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise PoolInvalid(f"Pool file {path} cannot be read: {' '.join(str(error).split())[:300]}") from error
     return build_pool(data, settings, where=str(path))
 
 
@@ -125,8 +128,8 @@ def _build_agent(entry: Any, earlier: Sequence[Agent], settings: Settings, where
     options = {str(key): value for key, value in entry.items()}
     name, kind = _name(options, where), options.pop("kind", None)
     options.pop("name")
-    if kind not in FACTORIES:
-        raise PoolInvalid(f"{where}: kind {kind!r} is not known; there are {', '.join(FACTORIES)}.")
+    if not isinstance(kind, str) or kind not in FACTORIES:
+        raise PoolInvalid(f"{where}: kind {kind!r:.80} is not known; there are {', '.join(FACTORIES)}.")
     try:
         return FACTORIES[kind](name, options, earlier, settings)
     except (TypeError, ValueError, KeyError) as error:
@@ -143,5 +146,5 @@ def _flag(data: Mapping[str, Any], field: str, where: str) -> bool:
 def _name(data: Mapping[str, Any], where: str) -> str:
     name = data.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise PoolInvalid(f"{where}: `name` must be lower-case letters, digits, dots and dashes; it is {name!r}.")
+        raise PoolInvalid(f"{where}: `name` must be lower-case letters, digits, dots and dashes; it is {name!r:.80}.")
     return name

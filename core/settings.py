@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from core.errors import ConfigError
 
@@ -131,14 +132,14 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
     real = dict(os.environ if environ is None else environ)
     here = read_env_file((cwd or Path.cwd()) / ".env")
     merged = {**here, **real}
-    data_dir = Path(merged.get("TRINITY_DATA_DIR") or default_data_dir(merged)).expanduser().absolute()
+    data_dir = _folder(merged, "TRINITY_DATA_DIR", default_data_dir(merged))
     env = {**read_env_file(data_dir / ".env"), **merged}
     prefix = "TRINITY_KEY_"
     keys = {name: Secret(env[name]) for name in PROVIDER_KEYS if env.get(name)}
     keys |= {name: Secret(value) for name, value in env.items() if name.startswith(prefix) and value}
     return Settings(
         data_dir=data_dir,
-        cache_dir=Path(env.get("TRINITY_CACHE_DIR") or default_cache_dir()).expanduser().absolute(),
+        cache_dir=_folder(env, "TRINITY_CACHE_DIR", default_cache_dir()),
         database_url=env.get("TRINITY_DATABASE_URL", ""),
         pool=env.get("TRINITY_POOL") or "embedded",
         checkpoint=env.get("TRINITY_CHECKPOINT", ""),
@@ -147,13 +148,13 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
         dtype=_choice(env, "TRINITY_DTYPE", "auto", ("auto", "float32", "bfloat16")),
         host=env.get("TRINITY_HOST") or "127.0.0.1",
         port=_number(env, "TRINITY_PORT", 7860, 0, 65_535),
-        public_url=env.get("TRINITY_PUBLIC_URL", ""),
+        public_url=_url(env, "TRINITY_PUBLIC_URL", ""),
         space_host=env.get("SPACE_HOST", ""),
         question_usd=_number(env, "TRINITY_QUESTION_USD", 0.50, 0.0, 1e6),
         user_usd_per_day=_number(env, "TRINITY_USER_USD_PER_DAY", 2.0, 0.0, 1e6),
         process_usd_per_day=_number(env, "TRINITY_PROCESS_USD_PER_DAY", 10.0, 0.0, 1e6),
         public_usd_per_day=_number(env, "TRINITY_PUBLIC_USD_PER_DAY", 0.0, 0.0, 1e6),
-        ollama_base=env.get("OLLAMA_API_BASE") or "http://127.0.0.1:11434",
+        ollama_base=_url(env, "OLLAMA_API_BASE", "http://127.0.0.1:11434"),
         keys=keys,
     )
 
@@ -169,6 +170,25 @@ def prepare_folders(settings: Settings) -> None:
             raise ConfigError(
                 f"The folder {folder} cannot be written ({error.strerror}). Set {name} to another one."
             ) from error
+
+
+def _folder(env: Mapping[str, str], name: str, default: Path) -> Path:
+    try:
+        return Path(env.get(name) or default).expanduser().absolute()
+    except (RuntimeError, OSError) as error:
+        raise ConfigError(f"{name} names no folder ({error}). Give an absolute path.") from error
+
+
+def _url(env: Mapping[str, str], name: str, default: str) -> str:
+    text = env.get(name) or default
+    try:
+        parts = urlsplit(text)
+        sound = not text or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port is not False)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise ConfigError(f"{name} must look like https://host or http://host:port; it is {text!r:.200}.")
+    return text
 
 
 def _choice(env: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:

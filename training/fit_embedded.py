@@ -97,6 +97,8 @@ def command(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=SHIPPED_CHECKPOINTS / "embedded.safetensors")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     args = parser.parse_args(argv)
+    if args.per_family < 3 or args.seed < 0:
+        parser.error("--per-family is at least 3, --seed not negative")
     settings = load_settings()
     prepare_folders(settings)
     checkpoint = asyncio.run(fit(settings, prompts(args.per_family, args.seed), args.seed))

@@ -129,5 +129,6 @@ def _print_ending(trace: Trace) -> None:
     cost = "cost unknown" if trace.cost_usd is None else f"${trace.cost_usd:.4f}"
     print("\n══ answer\n" + (plain(trace.answer) if trace.answer is not None else "(none)"))
     ending = trace.status.value + (f", {plain(trace.note)}" if trace.note else "")
-    print(f"\n{ending}\n{len(trace.turns)} turns · {trace.elapsed_s:.1f} s · {trace.usage.total_tokens} tokens · {cost}"
+    turns = "1 turn" if len(trace.turns) == 1 else f"{len(trace.turns)} turns"
+    print(f"\n{ending}\n{turns} · {trace.elapsed_s:.1f} s · {trace.usage.total_tokens} tokens · {cost}"
           f" · head {trace.checkpoint}")  # fmt: skip

@@ -122,3 +122,30 @@ def test_every_model_of_the_paper_pool_has_a_price(settings):
     from core.calls.budget import price_of
 
     assert [a.name for a in load_pool("paper", settings).agents if price_of(a) is None] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: 2020-13-45",
+        "agents: " + "[" * 3000,
+        "name: x\nagents: [{name: a, kind: llm, model: openai/x, max_tokens: " + "9" * 5000 + "}]",
+        "name: x\nagents: [{name: a, kind: [llm]}]",
+        "name: x\nagents: [{name: a, kind: llm, model: [1]}]",
+        "\xff",
+        "a: b: c",
+    ],
+)
+def test_any_file_is_a_pool_or_one_clear_line(settings, tmp_path, text):
+    path = tmp_path / "odd.yaml"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(PoolInvalid):
+        load_pool(str(path), settings)
+
+
+def test_a_device_or_a_folder_is_no_pool_file(settings, tmp_path):
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    (tmp_path / "folder.yaml").mkdir()
+    for name in ("zero.yaml", "folder.yaml", "absent.yaml"):
+        with pytest.raises(PoolInvalid, match="plain file"):
+            load_pool(str(tmp_path / name), settings)

@@ -46,6 +46,11 @@ def test_an_env_file_that_is_not_text(tmp_path):
         ("TRINITY_USER_USD_PER_DAY", "-1"),
         ("TRINITY_QUESTION_USD", "nan"),
         ("TRINITY_DTYPE", "int8"),
+        ("TRINITY_PUBLIC_URL", "http://[bad"),
+        ("TRINITY_PUBLIC_URL", "trinity.example.com"),
+        ("TRINITY_PUBLIC_URL", "https://host:99999"),
+        ("OLLAMA_API_BASE", "file:///etc"),
+        ("TRINITY_CACHE_DIR", "~nosuchuser/x"),
     ],
 )
 def test_a_bad_value_names_its_variable(tmp_path, name, value):
@@ -100,3 +105,8 @@ def test_the_log_filter_masks_messages_arguments_and_exceptions():
     except ValueError:
         logger.exception("calling %s", "opensesame")
     assert "opensesame" not in stream.getvalue() and "ValueError" in stream.getvalue()
+
+
+def test_a_data_folder_of_nobody_is_one_clear_line(tmp_path):
+    with pytest.raises(ConfigError, match="TRINITY_DATA_DIR"):
+        load_settings({"TRINITY_DATA_DIR": "~nosuchuser/x"}, cwd=tmp_path)
