@@ -23,7 +23,7 @@ run: install
 
 # At most 10 minutes on 2 cores. A missing Debian tool (chromium, bubblewrap, postgresql) is a counted skip.
 test: install lint
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu"
 
 # The acceptance lists too: at most 60 minutes. Its last result is tests/RESULTS.md.
 test-all: install lint
