@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from core.errors import DeadlineExceeded
-
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -23,8 +21,3 @@ class Deadline:
         """Seconds left, never negative, cut at `at_most`."""
         left = max(0.0, self.at - time.monotonic())
         return left if at_most is None else min(left, at_most)
-
-    def check(self) -> None:
-        """Raise DeadlineExceeded when the time is over."""
-        if self.left() <= 0:
-            raise DeadlineExceeded("The time for this question is over; raise the limit or ask something smaller.")
