@@ -21,13 +21,16 @@ $(VENV)/installed: pyproject.toml constraints.txt
 run: install
 	$(BIN)/trinity serve
 
-# At most 10 minutes on 2 cores. A missing Debian tool (chromium, bubblewrap, postgresql) is a counted skip.
+# At most 10 minutes on 2 cores. Browser tests run apart: Playwright keeps an event loop that asynchronous tests cannot share.
+# A missing Debian tool (chromium, bubblewrap, postgresql) is a counted skip.
 test: install lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu" --ignore tests/e2e
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu" tests/e2e
 
 # The acceptance lists too: at most 60 minutes. Its last result is tests/RESULTS.md.
 test-all: install lint
-	$(BIN)/python -m pytest -m "not gpu"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu" --ignore tests/e2e
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu" tests/e2e
 
 lint: install
 	$(BIN)/ruff check .

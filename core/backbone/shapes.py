@@ -44,7 +44,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "qwen3-4layer": {**_QWEN3, "num_hidden_layers": 4, "vocab_size": 4_096},
     "slim-4layer": {  # small enough to read 30,000 tokens in a test
         **_QWEN3,
-        "vocab_size": 4_096,
+        "vocab_size": 32_768,
         "hidden_size": 512,
         "intermediate_size": 1_024,
         "num_hidden_layers": 4,
