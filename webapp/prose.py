@@ -25,6 +25,12 @@ Node: TypeAlias = "str | list[Any]"
 
 MAX_MARKDOWN = 200_000  # characters; a longer text is shown plain, parsing it would hold up every other page
 MAX_FORMULA = 2_000  # characters of one LaTeX formula
+# The JSON writer behind Gradio stops at 254 nested lists, and one value it cannot write ends the page's stream. So an
+# answer's tree stays far below: at most MAX_DEPTH of blocks and emphasis, with a formula of MAX_FORMULA_DEPTH inside.
+MAX_DEPTH = 32
+MAX_FORMULA_DEPTH = 40
+_MAX_NESTING = 40  # of the parser, which silently drops what is deeper: more than MAX_DEPTH, so that it is noticed
+_LINE_ENDS = re.compile("\r\n|\r|\n")  # those of the parser: str.splitlines() knows more and would count them, too
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SIMPLE = {
     "paragraph": "p",
@@ -74,7 +80,7 @@ def prose(text: str) -> list[Node]:
     from markdown_it.tree import SyntaxTreeNode
 
     try:
-        return _children(SyntaxTreeNode(_parser().parse(text)))
+        return [node for block in SyntaxTreeNode(_parser().parse(text)).children for node in _block(block, text)]
     except (RecursionError, ValueError, IndexError, KeyError):  # hostile nesting: still show what was said
         return [["pre", {}, text]]
 
@@ -85,10 +91,31 @@ def _parser() -> MarkdownIt:
     from mdit_py_plugins.dollarmath import dollarmath_plugin
     from mdit_py_plugins.texmath import texmath_plugin
 
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"])
+    parser.disable("reference")  # a line `[a]: http://x` would define a link and vanish from the answer
     parser.use(texmath_plugin, delimiters="brackets")
     # "$5 and $6" is money, not a formula: no spaces inside the dollars, no digit right behind them.
     return parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+
+
+def _block(block: SyntaxTreeNode, text: str) -> list[Node]:
+    """The nodes of one top-level block; its lines as they were written where they nest too deep."""
+    nodes = _nodes(block)
+    if _depth(nodes) <= MAX_DEPTH:
+        return nodes
+    first, last = block.map or (0, None)
+    return [["pre", {}, "\n".join(_LINE_ENDS.split(text)[first:last]).rstrip("\n")]]
+
+
+def _depth(nodes: list[Node], *, through: bool = False) -> int:
+    """How many nodes stand inside one another; a formula counts as one unless `through`."""
+    depth, level = 0, [node for node in nodes if not isinstance(node, str)]
+    while level:
+        depth += 1
+        level = [
+            child for node in level if through or node[0] != "math" for child in node[2:] if not isinstance(child, str)
+        ]
+    return depth
 
 
 def _children(node: SyntaxTreeNode) -> list[Node]:
@@ -143,16 +170,17 @@ def _link(href: str, inside: list[Node]) -> list[Node]:
 
 
 def _formula(source: str, *, block: bool) -> Node:
-    """LaTeX as MathML, or the source in code style when it does not parse."""
+    """LaTeX as MathML, or the source in code style when it does not parse or nests too deep."""
     plain: Node = ["code", {}, source.strip()]
     if len(source) > MAX_FORMULA:
         return plain
     from latex2mathml.converter import convert_to_element
 
     try:
-        return _mathml(convert_to_element(source.strip(), display="block" if block else "inline"))
+        formula = _mathml(convert_to_element(source.strip(), display="block" if block else "inline"))
     except Exception:  # the converter raises many kinds of its own, and some of Python's, on broken LaTeX
         return plain
+    return formula if _depth([formula], through=True) <= MAX_FORMULA_DEPTH else plain
 
 
 def _mathml(element: Element) -> Node:

@@ -94,3 +94,55 @@ def test_half_characters_are_replaced():
     assert clean("a\ud83db") == "a\ufffdb"
     json.dumps(prose("\ud800 x")).encode()
     assert "\x00" not in text_of(prose("a\x00b"))  # Markdown replaces NUL itself
+
+
+def nested(opening, closing, times=150):
+    return f"Here: ${opening * times}b{closing * times}$"
+
+
+DEEP = [
+    nested("\\frac{a}{", "}"),
+    nested("\\sqrt{", "}"),
+    nested("{", "}", 400),
+    ">" * 300 + " deep",
+    "- " * 300 + "deep",
+    "1. " * 300 + "deep",
+    "\n".join("  " * n + "- deep" for n in range(150)),
+    "*" * 400 + "deep" + "*" * 400,
+    "_*" * 200 + "deep" + "*_" * 200,
+    "[" * 300 + "deep" + "](http://x)" * 300,
+    "> " * 30 + "$" + "\\sqrt{" * 17 + "deep" + "}" * 17 + "$",
+]
+
+
+@pytest.mark.parametrize("answer", DEEP)
+def test_deep_nesting_reaches_the_page_and_loses_nothing(answer):
+    import orjson  # what Gradio writes every value with; it refuses more than 254 levels
+
+    from core.types import Role, Status, Turn, Usage
+    from webapp.asked import Asked
+    from webapp.live import LiveTurn
+    from webapp.timeline import timeline
+    from webapp.view import chat
+
+    turn = Turn(1, Role.WORKER, "a", 1, "m", answer)
+    asked = Asked(
+        "q", answer, (LiveTurn(1, 0.0, turn=turn),), Status.UNVERIFIED, None, "", answer, Usage(), 0.0, 1.0, "head"
+    )
+    value = {"msg": "process_generating", "output": {"data": [chat("en", "c", [("q", asked)]), timeline(asked, "en")]}}
+    assert orjson.loads(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
+    shown = text_of(prose(answer))
+    assert shown.count("deep") == answer.count("deep") and ("deep" in shown or "b" in shown)
+
+
+def test_what_nests_too_deep_is_shown_as_it_was_written_and_the_rest_as_usual():
+    quote = ">" * 300 + " deep"
+    assert prose(f"# a\n\n{quote}\n\nb *c*")[:2] == [["h3", {}, "a"], ["pre", {}, quote]]
+    assert "em" in tags_of(prose(f"# a\n\n{quote}\n\nb *c*"))
+    formula = "\\frac{a}{" * 150 + "b" + "}" * 150
+    assert prose(f"so ${formula}$") == [["p", {}, "so ", ["code", {}, formula]]]
+
+
+def test_definitions_of_links_are_shown():
+    for answer in ("[a]: http://x", "See [a].\n\n[a]: http://x 'title'\n[b]: <y>"):
+        assert text_of(prose(answer)).replace("\n", "") == answer.replace("\n", "")
