@@ -17,6 +17,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from core.agents.base import Agent, Delta, Request
+from core.agents.catalogue import entry
 from core.assets import STATIC
 from core.calls.base import Account, Caller, Settled
 from core.calls.budget import price_of
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 REPEATS = 3  # of the baseline
 PROBE_S = 60.0
+# Tokens that a probe may use, and so what it reserves at the most: the answers have a line or two. A model that may
+# think first needs room for that, or its looks would end without an answer.
+PROBE_TOKENS, THINKING_TOKENS = 96, 1024
 # What counts as moved. Answers: more than a quarter of the probes changed. Length: half as long again, or a third
 # shorter. Latency: twice as slow and at least half a second more; providers vary by less within a day.
 ANSWER_SHARE = 0.25
@@ -111,7 +115,7 @@ async def look_at(
 async def _ask(agent: Agent, caller: Caller, account: Account, probe: Probe, repeat: int) -> Reply:
     talk = Transcript(probe.ask)
     messages = prompt(Role.WORKER, talk, "canary", agent.prompt_style)
-    request = Request(Role.WORKER, talk, messages, "canary", repeat, PROBE_S, sample=repeat)
+    request = Request(Role.WORKER, talk, messages, "canary", repeat, PROBE_S, _tokens(agent), sample=repeat)
     text, started, tokens, model = "", time.perf_counter(), 0, agent.model
     stream = caller.stream(agent, request, deadline=Deadline.after(PROBE_S), account=account)
     async with aclosing(stream) as pieces:  # type: ignore[type-var]  # callers are async generators
@@ -123,6 +127,13 @@ async def _ask(agent: Agent, caller: Caller, account: Account, probe: Probe, rep
             else:
                 text, started = "", time.perf_counter()
     return Reply(text, tokens, round(time.perf_counter() - started, 3), model)
+
+
+def _tokens(agent: Agent) -> int:
+    options = getattr(agent, "options", None)
+    thinks = getattr(options, "thinking", None) or getattr(options, "reasoning_effort", None)
+    listed = entry(agent.model)
+    return THINKING_TOKENS if thinks or not listed or listed.get("supports_reasoning") else PROBE_TOKENS
 
 
 def compare(before: Look, now: Look, probes: Sequence[Probe] = ()) -> Drift:

@@ -64,8 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return known[args[0]](args[1:])
     except TrinityError as error:
         from core.runtime import without_secrets
+        from core.terminal import one_line
 
-        print(f"trinity {args[0]}: {without_secrets(str(error))}", file=sys.stderr)
+        print(f"trinity {args[0]}: {one_line(without_secrets(str(error)))}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
         return 130

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 # OpenMP threads that spin while waiting starve a neighbour: with default spinning a local model's reply did not
 # finish in 10 minutes beside one busy process on 2 cores; passive waiting costs under 2 % when alone.
@@ -25,6 +27,10 @@ _DEFAULTS = {
 _KEY_SHAPES = re.compile(
     r"(?:sk|rk|pk|gsk|hf|xai|AIza)[-_]?[A-Za-z0-9_\-]{16,}|(?i:bearer)\s+[A-Za-z0-9._~+/\-]{12,}=*"
 )
+# Printable ASCII behind an escape, whose backslash a repr may have doubled: \u0073, \x73, %73, \/.
+_ESCAPES = re.compile(r"\\+u00([2-7][0-9a-fA-F])|\\+x([2-7][0-9a-fA-F])|%([2-7][0-9a-fA-F])|\\+/")
+_LEAST_SECRET = 6  # characters; a shorter one would blank ordinary words
+_RUN = 12
 
 
 def prepare_environment() -> None:
@@ -34,11 +40,58 @@ def prepare_environment() -> None:
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` with every known secret and every key-shaped word replaced by `***`."""
+    """`text` with every known secret and every key-shaped word replaced by `***`.
+
+    A secret is also known backwards, in base64, and by any run of 12 characters of these. Where it shows only once
+    escapes (JSON's, a repr's, an address's) are decoded, the decoded text is what is masked and given back.
+    """
+    known = tuple(secret for secret in secrets if len(secret) >= _LEAST_SECRET)
+    decoded = _ESCAPES.sub(_character, text)
+    if decoded != text and (masked := _masked(decoded, known)) != decoded:
+        return masked
+    return _masked(text, known)
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
-        if len(secret) >= 6:
-            text = text.replace(secret, "***")
+        text = text.replace(secret, "***")
+        exact, runs = _forms(secret)
+        for form in exact:
+            text = text.replace(form, "***")
+        text = _without_runs(text, runs)
     return _KEY_SHAPES.sub("***", text)
+
+
+def _without_runs(text: str, runs: frozenset[str]) -> str:
+    out, done, at = [], 0, 0
+    while at + _RUN <= len(text):
+        if text[at : at + _RUN] not in runs:
+            at += 1
+            continue
+        end = at + _RUN
+        while end < len(text) and text[end + 1 - _RUN : end + 1] in runs:
+            end += 1
+        out += [text[done:at], "***"]
+        done = at = end
+    return "".join(out) + text[done:]
+
+
+@lru_cache(maxsize=256)
+def _forms(secret: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Short forms of a secret, to be found whole, and all runs of the longer ones."""
+    raw, forms = secret.encode("utf-8", "replace"), [secret, secret[::-1]]
+    for before in range(3):  # where the secret begins within a group of three bytes
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            code = encode(b"\0" * before + raw).decode().rstrip("=")
+            whole = (before + len(raw)) * 8 // 6  # characters that hold no bit of what follows
+            forms.append(code[(before * 8 + 5) // 6 : whole])
+    exact = tuple({form for form in forms if _LEAST_SECRET <= len(form) < _RUN})
+    return exact, frozenset(form[at : at + _RUN] for form in forms for at in range(len(form) - _RUN + 1))
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2] or escape[3]
+    return chr(int(code, 16)) if code else "/"
 
 
 class SecretFilter(logging.Filter):

@@ -24,6 +24,7 @@ from core.agents.llm_library import library, library_async
 from core.agents.llm_stream import Reply, read_stream
 from core.agents.prices import FREE, Price, listed_price, prompt_bound
 from core.errors import AgentAmbiguous, AgentError, AgentTransient, ContentRefused, EmptyReply
+from core.runtime import without_secrets
 from core.settings import Secret
 from core.types import Message, Role, Transcript
 
@@ -158,7 +159,7 @@ class LlmAgent:
                 max_retries=0,
                 timeout=_timeout(request.timeout_s),
             )
-            async with aclosing(read_stream(stream, reply)) as pieces:
+            async with aclosing(read_stream(stream, reply, key=self._key.reveal())) as pieces:
                 async for piece in pieces:
                     yield piece
         except AgentError:
@@ -169,7 +170,9 @@ class LlmAgent:
         yield self._done(reply, request)
 
     def _typed(self, error: Exception, partial: str) -> AgentError:
-        typed, refused = to_agent_error(error, who=self.name, secrets=self._secrets, partial=partial)
+        typed, refused = to_agent_error(
+            error, who=self.name, secrets=self._secrets, partial=partial, key_name=self._key_name
+        )
         if refused and refused not in self._refused:
             self._drop(refused)
             return AgentTransient(f"{typed}; asked again without it", retry_after=0.0)
@@ -193,7 +196,10 @@ class LlmAgent:
         if not reply.text.strip():
             raise EmptyReply(self._why_empty(reply, request), cost_usd=cost)
         finish = "length" if reply.finish == "length" else "stop"
-        return Done(finish, usage or Done().usage, cost, reply.model)
+        return Done(finish, usage or Done().usage, cost, self._served(reply))
+
+    def _served(self, reply: Reply) -> str | None:
+        return without_secrets(reply.model, self._secrets) if reply.model else None
 
     def _why_empty(self, reply: Reply, request: Request) -> str:
         if reply.finish in ("tool_calls", "function_call"):

@@ -109,17 +109,19 @@ class Failure:
 
 
 def to_agent_error(
-    error: BaseException, *, who: str, secrets: Iterable[str] = (), partial: str = ""
+    error: BaseException, *, who: str, secrets: Iterable[str] = (), partial: str = "", key_name: str = ""
 ) -> tuple[AgentError, str | None]:
     """The typed error, and the parameter that the provider refused, if that was the trouble.
 
-    `partial` is the text that had arrived: with it, even an "overloaded" may have been billed.
+    `partial` is the text that had arrived: with it, even an "overloaded" may have been billed. `key_name` is the
+    variable that holds the key: a refused key is named by it, never in the provider's words, which may repeat it.
     """
+    secrets = tuple(secrets)
     failure = Failure.of(error, secrets)
     status, words, kinds = failure.status, failure.words, failure.kinds
     if kinds & _NOT_CONNECTED and not partial:
         return AgentTransient(f"{who} cannot be reached ({words})"), None
-    if found := _known_trouble(who, failure, partial):
+    if found := _known_trouble(who, failure, partial, key_name):
         return found, None
     if status is not None and 300 <= status < 400:
         return AgentPermanent(f"{who}: its address redirects elsewhere ({status}), which is not followed"), None
@@ -138,13 +140,14 @@ def to_agent_error(
     return AgentPermanent(f"{who} failed ({type(error).__name__}): {words}", partial=partial), None
 
 
-def _known_trouble(who: str, failure: Failure, partial: str) -> AgentError | None:
+def _known_trouble(who: str, failure: Failure, partial: str, key_name: str) -> AgentError | None:
     status, words = failure.status, failure.words
     throttled = status == 429 and (failure.retry_after is not None or _THROTTLE_HINT.search(words))
     if status == 402 or (status in (400, 403, 429) and _QUOTA.search(words) and not throttled):
         return QuotaExhausted(f"{who}: the account has no credit left ({words})", partial=partial)
     if status in (401, 403):
-        return AuthFailed(f"{who} does not accept the key, or the key may not use this model ({words})")
+        key = f"the key {key_name}" if key_name else "the key"
+        return AuthFailed(f"{who} does not accept {key}, or it may not use this model ({status}); check that key")
     if status == 404:
         return ModelUnknown(f"{who} does not know this model ({words})")
     if status == 413 or "ContextWindowExceededError" in failure.kinds or (status == 400 and _TOO_LONG.search(words)):
@@ -213,6 +216,7 @@ def parse_retry_after(value: str, now: float | None = None) -> float | None:
 
 def provider_words(text: str, secrets: Iterable[str] = ()) -> str:
     """The provider's own sentence out of a library's message: short, on one line, without keys."""
+    secrets = tuple(secrets)
     text = without_secrets(text, secrets)
     if re.search(r"<!doctype html|<html", text, re.IGNORECASE):
         return "it sent a web page instead of an answer"
@@ -227,5 +231,6 @@ def provider_words(text: str, secrets: Iterable[str] = ()) -> str:
     text = _PREFIXES.sub("", text)
     text = text.replace("\\n", " ").replace("\\'", "'")  # what the repr of a body leaves behind
     text = "".join(char if char.isprintable() else " " for char in text)
+    text = without_secrets(text, secrets)  # again: what the decoding and joining have brought together
     text = " ".join(text.split()).strip("\"' ") or "no reason given"
     return text if len(text) <= MESSAGE_CHARS else text[: MESSAGE_CHARS - 1] + "…"

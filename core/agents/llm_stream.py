@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from core.agents.base import Delta
+from core.agents.llm_mask import KeyMask
 from core.agents.think import ThinkSplitter
 from core.types import Usage
 
@@ -20,29 +21,43 @@ class Reply:
     usage: Usage | None = None
     cached_tokens: int = 0
     model: str | None = None
+    spoke: bool = False  # whether any text or reasoning came
 
 
-async def read_stream(stream: Any, reply: Reply) -> AsyncGenerator[Delta]:
-    """Yield the pieces and fill `reply`. Closing this iterator closes the provider's connection."""
-    think = ThinkSplitter()
+async def read_stream(stream: Any, reply: Reply, *, key: str = "") -> AsyncGenerator[Delta]:
+    """Yield the pieces and fill `reply`. Closing this iterator closes the provider's connection.
+
+    `key` is the one that was sent; where the provider repeats it, the pieces hold `***` instead.
+    """
+    think, visible, hidden = ThinkSplitter(), KeyMask(key), KeyMask(key)
     try:
         native = await _native_finish(stream)
-        async for chunk in stream:
-            reply.model = reply.model or _served_model(chunk, stream)
-            for choice in chunk.choices[:1]:
-                piece = think.feed(choice.delta.content or "")
-                thought = (getattr(choice.delta, "reasoning_content", None) or "") + piece.reasoning
-                reply.text += piece.text
-                if piece.text or thought:
-                    yield Delta(piece.text, thought)
-            reply.finish = _finish(stream, native)
+        try:
+            async for chunk in stream:
+                reply.model = reply.model or _served_model(chunk, stream)
+                for choice in chunk.choices[:1]:
+                    piece = think.feed(choice.delta.content or "")
+                    thought = (getattr(choice.delta, "reasoning_content", None) or "") + piece.reasoning
+                    reply.spoke = reply.spoke or bool(piece.text or thought)
+                    told = Delta(visible.feed(piece.text), hidden.feed(thought))
+                    reply.text += told.text
+                    if told.text or told.reasoning:
+                        yield told
+                reply.finish = _finish(stream, native)
+        except Exception:
+            if not reply.finish:
+                raise  # else the answer is whole, and what is held back of it is still to be told
         last = think.end()
+        reply.spoke = reply.spoke or bool(last.text or last.reasoning)
+        text = visible.feed(last.text) + visible.end()
+        last = Delta(text, hidden.feed(last.reasoning) + hidden.end())
         reply.text += last.text
         if last.text or last.reasoning:
             yield last
         reply.finish = _finish(stream, native)
     finally:
-        reply.usage, reply.cached_tokens = _usage(stream)
+        reply.text += visible.end()  # of a reply that broke off
+        reply.usage, reply.cached_tokens = _usage(stream, reply.spoke)
         await stream.aclose()
 
 
@@ -76,14 +91,19 @@ async def _native_finish(stream: Any) -> list[str] | None:
     return seen
 
 
-def _usage(stream: Any) -> tuple[Usage | None, int]:
-    """Token counts that came over the wire. litellm makes up its own where there were none: those do not count."""
+def _usage(stream: Any, spoke: bool) -> tuple[Usage | None, int]:
+    """Token counts that came over the wire. litellm makes up its own where there were none: those do not count.
+
+    Nor does a count of nothing beside a reply that said something: it cannot be, and would be charged as free.
+    """
     for chunk in reversed(getattr(stream, "chunks", None) or ()):
         usage = getattr(chunk, "usage", None)
         if usage is None:
             continue
         prompt, completion = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
         if not _is_count(prompt) or not _is_count(completion):
+            return None, 0
+        if spoke and not (prompt and completion):
             return None, 0
         cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
         return Usage(prompt, completion), cached if _is_count(cached) else 0

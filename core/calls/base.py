@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from core.agents.base import Agent, Delta, Done, Request
 from core.clock import Deadline
@@ -17,7 +17,8 @@ class Account:
     """Who pays for a call: caps are kept per question, per owner and day, per training run and per process.
 
     `public` marks an anonymous visitor of a server that others can reach: such a visitor gets free agents only,
-    unless the settings set money aside for visitors (`TRINITY_PUBLIC_USD_PER_DAY`).
+    unless the settings set money aside for visitors (`TRINITY_PUBLIC_USD_PER_DAY`). `scope` says what `question`
+    and `limit_usd` stand for: a question, or one look at all agents by the canary.
     """
 
     question: str
@@ -26,6 +27,7 @@ class Account:
     address: str = ""
     run: str = ""
     public: bool = False
+    scope: Literal["question", "look"] = "question"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from core.store.ledger import Cap, Refusal
 
 _WHOSE = {
     "question": "for this question",
+    "look": "for this look at the agents",
     "owner_day": "a day for each user",
     "address_day": "a day for each address",
     "public_day": "a day for all visitors together",
@@ -22,6 +23,7 @@ _WHOSE = {
 }
 _ADVICE = {
     "question": "Raise the limit of the question, or leave this agent out.",
+    "look": "Raise --max-usd, or choose fewer agents with --agent.",
     "run": "Raise --max-usd to go on.",
     "process_day": "It is renewed at midnight UTC; TRINITY_PROCESS_USD_PER_DAY raises it.",
 }
@@ -61,7 +63,7 @@ class Caps:
     def of_call(self, account: Account, now: float) -> tuple[Cap, ...]:
         """The caps that a paid call of this account counts against. `now` in seconds since the epoch."""
         day = str(int(now // 86_400))
-        caps = [Cap("question", account.question, to_nano(account.limit_usd))]
+        caps = [Cap(account.scope, account.question, to_nano(account.limit_usd))]
         if account.run:
             caps.append(Cap("run", account.run, to_nano(self.run_usd or 0.0)))
         if account.owner and not account.run:

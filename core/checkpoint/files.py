@@ -130,7 +130,7 @@ def _metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
             "it is no checkpoint of this program."
         )
     data = strict_json(metadata["trinity"], "its metadata")
-    if data.get("format") != FORMAT:
+    if type(data.get("format")) is not int or data["format"] != FORMAT:  # true and 1.0 equal 1
         raise CheckpointInvalid(f"Its format is {data.get('format')!r:.20}; this program reads format {FORMAT}.")
     if set(data) != _KEYS:
         odd = sorted(set(data) ^ _KEYS)

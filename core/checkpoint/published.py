@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.checkpoint.container import Entry, file_size, foreign_format, read_container
-from core.checkpoint.record import Checkpoint
+from core.checkpoint.record import MOST_VALUE, Checkpoint
 from core.errors import CheckpointInvalid
 from core.heads import HeadSpec
 from core.transcript import protocol_id
@@ -112,6 +112,9 @@ def read_vector(path: Path) -> npt.NDArray[np.floating[Any]]:
             vector = _read_safetensors(path)
         if not np.isfinite(vector).all():
             raise CheckpointInvalid(f"It holds {int((~np.isfinite(vector)).sum())} values that are not finite.")
+        largest = float(vector[np.argmax(np.abs(vector))])
+        if abs(largest) > MOST_VALUE:
+            raise CheckpointInvalid(f"It holds the value {largest:g}; the most is {MOST_VALUE:g} either way.")
     except CheckpointInvalid as error:
         raise CheckpointInvalid(f"Vector file {path} is refused. {error}") from None
     return vector
@@ -127,7 +130,9 @@ def _read_npy(path: Path, size: int) -> npt.NDArray[np.floating[Any]]:
             if version not in readers:
                 raise CheckpointInvalid(f"It is of npy version {version}; needed is 1.0 or 2.0.")
             shape, _, dtype = readers[version](file, max_header_size=_LONGEST_NPY_HEADER)
-        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        except (CheckpointInvalid, OSError):
+            raise
+        except Exception as error:  # numpy tokenizes and evaluates the header: what that raises has no list
             raise CheckpointInvalid(f"Its npy header is damaged ({str(error)[:120]}).") from None
         _check_vector(shape, str(dtype), dtype.kind == "f" and dtype.itemsize in (4, 8))
         needed = file.tell() + LENGTH * dtype.itemsize

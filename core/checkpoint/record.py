@@ -14,6 +14,7 @@ import numpy as np
 
 from core.errors import CheckpointInvalid, NonFiniteState
 from core.heads import Calibration, Head, HeadSpec, build_head
+from core.terminal import is_plain
 from core.transcript import DEFAULT_PROTOCOL, protocol_id
 from core.types import ROLES, Role
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PROTOCOL = re.compile(r"[a-z]+@\d+:[0-9a-f]{12}")
+MOST_VALUE = 1e6  # of a trained value: far larger ones are finite here and overflow once they meet a hidden state
 _LONGEST_TEXT = 2_000
 _LONGEST_SUMMARY = 100_000
 
@@ -68,6 +70,8 @@ class Checkpoint:
             _check_vector("svf_offsets", self.svf_offsets, self.svf.size)
         if self.directions is not None and not np.isfinite(self.directions).all():
             raise CheckpointInvalid("directions holds values that are not finite.")
+        if self.directions is not None:
+            _check_size("directions", self.directions)
         for label in ("theta", "svf_offsets", "directions"):
             object.__setattr__(self, label, _sealed(getattr(self, label)))
 
@@ -140,6 +144,8 @@ class Checkpoint:
             value = getattr(self, label)
             if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
                 raise CheckpointInvalid(f"{label} must be text of at most {_LONGEST_TEXT} characters.")
+            if not _is_clean(value):
+                raise CheckpointInvalid(f"{label} holds control characters: {value!r:.80}.")
         if not _PROTOCOL.fullmatch(self.protocol):
             raise CheckpointInvalid(f"protocol must look like name@version:hash, not {self.protocol!r:.80}.")
         if not self.backbone:
@@ -156,6 +162,8 @@ class Checkpoint:
         for text in (text for agent in self.agents for text in agent):
             if not isinstance(text, str) or len(text) > 500:
                 raise CheckpointInvalid("Agent names and fingerprints are texts of at most 500 characters.")
+            if not _is_clean(text):
+                raise CheckpointInvalid(f"Agent names and fingerprints hold no control characters: {text!r:.80}.")
         if len(set(names)) != len(names) or "" in names:
             raise CheckpointInvalid(f"Agent names must be there once each, not {', '.join(names)[:200]}.")
         if len(names) != self.spec.n_agents:
@@ -190,6 +198,13 @@ def _check_vector(label: str, values: Any, length: int) -> None:
         raise CheckpointInvalid(f"{label} has the shape {list(values.shape)}; needed is [{length}].")
     if not np.isfinite(values).all():
         raise CheckpointInvalid(f"{label} holds {int((~np.isfinite(values)).sum())} values that are not finite.")
+    _check_size(label, values)
+
+
+def _check_size(label: str, values: Any) -> None:
+    largest = float(values.flat[np.argmax(np.abs(values))]) if values.size else 0.0
+    if abs(largest) > MOST_VALUE:
+        raise CheckpointInvalid(f"{label} holds the value {largest:g}; the most is {MOST_VALUE:g} either way.")
 
 
 def _sealed(values: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
@@ -199,6 +214,11 @@ def _sealed(values: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
     copy = np.array(values)
     copy.setflags(write=False)
     return copy
+
+
+def _is_clean(text: str) -> bool:
+    """One line without anything that acts on a terminal."""
+    return is_plain(text) and "\t" not in text and len(text.splitlines()) <= 1 and not text.endswith("\n")
 
 
 def _last_part(name: str) -> str:

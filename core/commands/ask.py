@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
 import secrets
 import signal
 import sys
@@ -17,11 +16,8 @@ from core.events import AttemptFailed, Decided, Event, Failed, Finished, TextDel
 from core.export import trace_to_dict
 from core.settings import Settings, load_settings, prepare_folders
 from core.team import Team
+from core.terminal import one_line, plain
 from core.types import Limits, Status, Trace
-
-# Colour codes and cursor moves in a model's text would act on the terminal.
-# Half a character (a lone surrogate) could not be written at all.
-_CONTROL = re.compile(r"[\ud800-\udfff]|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b.|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def command(argv: list[str]) -> int:
@@ -109,26 +105,21 @@ class _Printer:
             choice = event.decision
             share = choice.agent_probs[choice.agent] * choice.role_probs[choice.role]
             note = f", {choice.override.value.replace('_', ' ')}" if choice.override else ""
-            print(f"\n── turn {event.index} · {choice.role} · {choice.agent} ({share:.0%}{note})", flush=True)
+            print(f"\n── turn {event.index} · {choice.role} · {one_line(choice.agent)} ({share:.0%}{note})", flush=True)
         elif isinstance(event, TextDelta):
             print(plain(event.text), end="", flush=True)
         elif isinstance(event, AttemptFailed):
-            print(f"\n   {event.attempt.agent} failed: {plain(event.attempt.error)}")
+            print(f"\n   {one_line(event.attempt.agent)} failed: {one_line(event.attempt.error)}")
         elif isinstance(event, VerdictGiven):
             print(f"\n   {event.verdict}", end="")
         elif isinstance(event, TurnDone):
             print()
 
 
-def plain(text: str) -> str:
-    """Model text without terminal control sequences."""
-    return _CONTROL.sub("", text)
-
-
 def _print_ending(trace: Trace) -> None:
     cost = "cost unknown" if trace.cost_usd is None else f"${trace.cost_usd:.4f}"
     print("\n══ answer\n" + (plain(trace.answer) if trace.answer is not None else "(none)"))
-    ending = trace.status.value + (f", {plain(trace.note)}" if trace.note else "")
+    ending = trace.status.value + (f", {one_line(trace.note)}" if trace.note else "")
     turns = "1 turn" if len(trace.turns) == 1 else f"{len(trace.turns)} turns"
     print(f"\n{ending}\n{turns} · {trace.elapsed_s:.1f} s · {trace.usage.total_tokens} tokens · {cost}"
-          f" · head {trace.checkpoint}")  # fmt: skip
+          f" · head {one_line(trace.checkpoint)}")  # fmt: skip

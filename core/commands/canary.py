@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import secrets
 from typing import Any
 
 from core.agents.base import Agent
@@ -15,6 +16,7 @@ from core.errors import PoolInvalid
 from core.pool import Pool, load_pool
 from core.settings import Settings, load_settings, prepare_folders
 from core.store import Store, open_store
+from core.terminal import one_line
 from core.types import Role, Transcript
 
 
@@ -48,7 +50,7 @@ async def look_at_all(
 ) -> dict[str, str]:
     """Look at each agent and keep what was seen; returns who was left out, with the reason."""
     caller = LedgerCaller(store, settings, process="canary", remember=False)
-    account, skipped = Account("canary", usd), {}
+    account, skipped = new_account(usd), {}
     for agent in agents:
         why = agent.unusable() or agent.can_play(Role.WORKER, Transcript("What is the capital of Australia?"))
         if why:
@@ -60,6 +62,11 @@ async def look_at_all(
         store.canary.add(agent.name, agent.fingerprint, look.data(), baseline=first and _is_whole(look))
     caller.flush()
     return skipped
+
+
+def new_account(usd: float) -> Account:
+    """The account of one look at all agents: what earlier looks spent does not count against its `usd`."""
+    return Account(f"canary-{secrets.token_hex(8)}", usd, scope="look")
 
 
 def _is_whole(look: Look) -> bool:
@@ -77,13 +84,13 @@ def _as_text(lines: list[dict[str, Any]], skipped: dict[str, str]) -> str:
     out = []
     for line in lines:
         if line["error"]:
-            state = f"FAILED  {line['error']}"
+            state = f"FAILED  {one_line(line['error'])}"
         elif line["moved"]:
-            state = f"MOVED   {'; '.join(line['notes'])}"
+            state = f"MOVED   {one_line('; '.join(line['notes']))}"
         else:
             state = "same as the baseline" if line["baseline"] != line["looked"] else "baseline kept"
-        out.append(f"{line['agent']:<28}{state}")
-    out += [f"{name:<28}left out: {why}" for name, why in skipped.items()]
+        out.append(f"{one_line(line['agent']):<28}{state}")
+    out += [f"{one_line(name):<28}left out: {one_line(why)}" for name, why in skipped.items()]
     return "\n".join(out) or "The pool has no agents."
 
 

@@ -11,6 +11,7 @@ from core.assets import SHIPPED_CHECKPOINTS
 from core.checkpoint.files import find_checkpoint, known_checkpoints, load_checkpoint, own_path, save_checkpoint
 from core.errors import CheckpointInvalid, ConfigError
 from core.settings import Settings, load_settings
+from core.terminal import one_line, plain
 
 if TYPE_CHECKING:
     from core.backbone.base import Backbone
@@ -23,7 +24,7 @@ def command(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     settings = load_settings()
     code, data, text = args.run(args, settings)
-    print(json.dumps(data, ensure_ascii=False) if args.json else text)
+    print(json.dumps(data) if args.json else plain(text))
     return int(code)
 
 
@@ -68,12 +69,12 @@ def _list(args: argparse.Namespace, settings: Settings) -> tuple[int, dict[str, 
     lines = []
     for row in rows:
         if "refused" in row:
-            lines.append(f"{row['name']:<24} refused: {row['refused']}")
+            lines.append(f"{one_line(row['name']):<24} refused: {one_line(row['refused'])}")
         else:
-            agents = ", ".join(row["agents"])
+            agents = one_line(", ".join(row["agents"]))
             lines.append(
-                f"{row['name']:<24} {row['kind']:<14} {row['parameters']:>7} parameters  "
-                f"{row['backbone']}  [{agents}]  {row['origin']}"
+                f"{one_line(row['name']):<24} {row['kind']:<14} {row['parameters']:>7} parameters  "
+                f"{one_line(row['backbone'])}  [{agents}]  {row['origin']}"
             )
     return 0, {"checkpoints": rows}, "\n".join(lines) or "There are no checkpoints yet."
 
@@ -108,7 +109,7 @@ def _show(args: argparse.Namespace, settings: Settings) -> tuple[int, dict[str, 
     shown["svf"] = f"{checkpoint.svf.kind}, {checkpoint.svf.mode}" if checkpoint.svf else "none"
     shown["weights_hash"] = checkpoint.weights_hash or "not recorded: bound by the model's name"
     width = max(map(len, shown))
-    return 0, data, "\n".join(f"{key:<{width}}  {value}" for key, value in shown.items())
+    return 0, data, "\n".join(f"{key:<{width}}  {one_line(value)}" for key, value in shown.items())
 
 
 def _import(args: argparse.Namespace, settings: Settings) -> tuple[int, dict[str, Any], str]:
@@ -126,7 +127,7 @@ def _import(args: argparse.Namespace, settings: Settings) -> tuple[int, dict[str
     target = own_path(checkpoint.name, settings.data_dir)
     _save(checkpoint, target, args.force)
     data = {**_facts(checkpoint), "file": str(target)}
-    return 0, data, f"{checkpoint.name} is in {target}.\nUse it: trinity ask --checkpoint {checkpoint.name} …"
+    return 0, data, f"{checkpoint.name} is in {one_line(target)}.\nUse it: trinity ask --checkpoint {checkpoint.name} …"
 
 
 def _export(args: argparse.Namespace, settings: Settings) -> tuple[int, dict[str, Any], str]:
@@ -170,7 +171,7 @@ def _verify(args: argparse.Namespace, settings: Settings) -> tuple[int, dict[str
     if not (args.fixture or args.backbone):
         return 0, data, lines[0]
     backbone = _backbone(args.backbone, checkpoint, settings)
-    lines.append(f"backbone {backbone.name} ({backbone.dtype}): the one it was made for")
+    lines.append(f"backbone {one_line(backbone.name)} ({backbone.dtype}): the one it was made for")
     data["backbone_agrees"] = True
     if not args.fixture:
         return 0, data, "\n".join(lines)
@@ -205,7 +206,9 @@ def _report_lines(report: FixtureReport) -> list[str]:
     for r in report.results:
         agent = f"{r.agent}" if r.agent == r.expected_agent else f"{r.agent} not {r.expected_agent}"
         role = f"{r.role}" if r.role == r.expected_role else f"{r.role} not {r.expected_role}"
-        lines.append(f"{r.id:<32} {agent:>9} {role:>8} {r.agent_margin:>13.3f} {r.role_margin:>12.3f}  {r.tokens}")
+        lines.append(
+            f"{one_line(r.id):<32} {agent:>9} {role:>8} {r.agent_margin:>13.3f} {r.role_margin:>12.3f}  {r.tokens}"
+        )
     lines.append(
         f"{data['agreeing']} of {data['cases']} agree (agents {data['agents_agreeing']}, "
         f"roles {data['roles_agreeing']}); "

@@ -10,6 +10,7 @@ from typing import Any
 from core.errors import TrinityError
 from core.runtime import without_secrets
 from core.settings import Settings, load_settings, prepare_folders
+from core.terminal import one_line
 
 
 def command(argv: list[str]) -> int:
@@ -24,10 +25,10 @@ def command(argv: list[str]) -> int:
     prepare_folders(settings)
     report = examine(settings)
     if args.json:
-        print(json.dumps(report, ensure_ascii=False))
+        print(json.dumps(report))
     else:
         for name, check in report["checks"].items():
-            print(f"{'ok  ' if check['ok'] else 'FAIL'}  {name:<12}{check['summary']}")
+            print(f"{'ok  ' if check['ok'] else 'FAIL'}  {name:<12}{one_line(check['summary'])}")
     return 0 if report["ok"] else 1
 
 

@@ -8,6 +8,7 @@ import json
 from core.errors import ConfigError
 from core.pool import PRESETS, load_pool, preset_names
 from core.settings import Settings, load_settings, prepare_folders
+from core.terminal import one_line
 from core.types import ROLES, Transcript
 
 
@@ -33,7 +34,7 @@ def command(argv: list[str]) -> int:
 def _list(settings: Settings, as_json: bool) -> int:
     frozen = sorted(path.stem for path in (settings.data_dir / "pools").glob("*.yaml"))
     names = [*preset_names(), *frozen]
-    print(json.dumps({"pools": names, "default": settings.pool}) if as_json else "\n".join(names))
+    print(json.dumps({"pools": names, "default": settings.pool}) if as_json else "\n".join(map(one_line, names)))
     return 0
 
 
@@ -52,12 +53,13 @@ def _show(settings: Settings, name: str, as_json: bool) -> int:
         for slot, agent in enumerate(pool.agents, start=1)
     ]
     if as_json:
-        print(json.dumps({"name": pool.name, "note": pool.note, "agents": agents}, ensure_ascii=False))
+        print(json.dumps({"name": pool.name, "note": pool.note, "agents": agents}))
         return 0
     for row in agents:
-        print(f"{row['slot']:>2}  {row['name']:<28}{row['model']:<48}{row['unusable'] or 'usable'}")
+        name, model, state = (one_line(row[key] or "usable") for key in ("name", "model", "unusable"))
+        print(f"{row['slot']:>2}  {name:<28}{model:<48}{state}")
     if pool.note:
-        print(pool.note)
+        print(one_line(pool.note))
     return 0
 
 

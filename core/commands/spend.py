@@ -12,6 +12,7 @@ from core.calls.report import spend_report
 from core.settings import load_settings, prepare_folders
 from core.store import open_store
 from core.store.spend import SpendLine
+from core.terminal import one_line
 
 
 def command(argv: list[str]) -> int:
@@ -39,8 +40,9 @@ def as_text(report: dict[str, Any]) -> str:
         lines.append(f"{report['total']['unreported']} answers came without usage: counted at their worst case.")
     for call in report["in_doubt"][:20]:
         when = datetime.fromtimestamp(call["created"], UTC).strftime("%Y-%m-%d %H:%M")
+        who = one_line(f"{call['agent']} ({call['model']})")
         what = "may have been billed" if call["state"] == "in_doubt" else "is under way"
-        lines.append(f"in doubt: {when} UTC  {call['agent']} ({call['model']})  up to ${call['usd']:.4f}; it {what}")
+        lines.append(f"in doubt: {when} UTC  {who}  up to ${call['usd']:.4f}; it {what}")
     cache = report["cache"]
     lines.append(f"remembered replies: {cache['kept']}, used {cache['hits']} times, saved ${cache['saved_usd']:.4f}")
     return "\n".join(lines)
@@ -48,7 +50,7 @@ def as_text(report: dict[str, Any]) -> str:
 
 def _row(line: SpendLine) -> str:
     return (
-        f"{line.name:<28}{line.calls:>8,}{line.failed:>8,}{line.in_doubt:>10,}"
+        f"{one_line(line.name):<28}{line.calls:>8,}{line.failed:>8,}{line.in_doubt:>10,}"
         f"{line.prompt_tokens:>12,}{line.completion_tokens:>10,}{line.usd:>12.4f}"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 import warnings
 from contextlib import aclosing
@@ -137,7 +138,7 @@ async def test_a_missing_usage_is_unknown_not_made_up(wire, provider):
     assert text == "It is four." and done.cost_usd is None and done.usage.total_tokens == 0
 
 
-@pytest.mark.parametrize("usage", [(-3, 5), ("many", "few"), (12.5, 3), (10**12, 1)])
+@pytest.mark.parametrize("usage", [(-3, 5), ("many", "few"), (12.5, 3), (10**12, 1), (12, 0), (0, 5)])
 async def test_a_wrong_usage_is_unknown_and_the_answer_stands(usage, provider):
     provider.script = Step(usage=usage)
     with warnings.catch_warnings():
@@ -156,6 +157,40 @@ async def test_characters_cut_by_the_network_arrive_whole(wire, provider):
 async def test_a_think_block_in_the_text_is_reasoning(provider):
     provider.script = Step(chunks=("<thi", "nk>carry the", " one</th", "ink>\n\nFour", "."))
     assert (await speak(llm(provider)))[:2] == ("Four.", "carry the one")
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
+DISGUISES = {
+    "base64": base64.b64encode(f"Bearer {CANARY}".encode()).decode(),
+    "reversed": CANARY[::-1],
+    "cut": CANARY[:16],
+    "escaped": escaped(CANARY),
+}
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+@pytest.mark.parametrize("form", DISGUISES)
+async def test_a_key_in_disguise_is_not_in_the_words(form, status, provider):
+    provider.script = Step(status=status, message=f"the key <{DISGUISES[form]}> is odd")
+    with pytest.raises(AgentError) as caught:
+        await speak(llm(provider, key_name="TRINITY_KEY_X"))
+    words = str(caught.value)
+    assert DISGUISES[form][8:24] not in words and "canary" not in words
+    if status == 401:
+        assert "the key TRINITY_KEY_X" in words and "odd" not in words
+    else:
+        assert "***" in words and words.endswith("is odd")
+
+
+@pytest.mark.parametrize("wire", ALL)
+async def test_a_reply_that_repeats_the_key_is_masked_across_chunk_borders(wire, provider):
+    provider.script = Step(chunks=("ask s", "sk-", CANARY[3:9], CANARY[9:], " and s", "k", "-can"))
+    assert (await speak(llm(provider, wire)))[0] == "ask s*** and sk-can"
+    provider.script = Step(chunks=("<think>", CANARY, "</think>no ", CANARY[:-2]))
+    assert (await speak(llm(provider, wire)))[:2] == ("no ***", "***")
 
 
 @pytest.mark.parametrize("wire", ALL)

@@ -12,7 +12,8 @@ from core.canary import Look, Probe, Reply, canary_report, compare, load_probes,
 from core.commands.canary import command, look_at_all
 from core.errors import AuthFailed, PoolInvalid
 from core.types import Role, Usage
-from tests.providers.rig import caller, open_book, settings
+from tests.providers import FaultProvider, Step
+from tests.providers.rig import caller, llm, open_book, settings
 
 PROBES = tuple(Probe(f"p{i}", f"Question {i}?", f"right{i}") for i in range(4))
 
@@ -145,3 +146,26 @@ def test_the_command_reports_a_dead_agent_with_exit_code_1(tmp_path, capsys):
     assert command(["--pool", str(pool), "--json"]) == 1
     report = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert report["moved"] == ["one"] and "cannot be reached" in report["agents"][0]["error"]
+
+
+async def test_the_cap_is_of_one_look_and_its_refusal_names_the_option(store, tmp_path):
+    # 24 probes of 12 + 60 tokens cost $0.147: one look fits under the cap, three together do not.
+    with FaultProvider(Step(usage=(12, 60))) as provider:
+        agent, usd = llm(provider, model="openai/gpt-4o-mini"), 0.2
+        for _ in range(3):
+            await look_at_all((agent,), store, settings(tmp_path), usd=usd, rebase=True)
+            assert canary_report(store)[0]["error"] == ""
+        assert store.spend.by_agent(0.0)[0].usd > 2 * usd
+        await look_at_all((agent,), store, settings(tmp_path), usd=0.0001)
+        error = canary_report(store)[0]["error"]
+        assert "--max-usd" in error and "question" not in error
+
+
+async def test_a_probe_reserves_little(store, tmp_path):
+    with FaultProvider(Step()) as provider:
+        plain, thinking = llm(provider, model="openai/gpt-4o-mini"), llm(provider, model="openai/gpt-5-mini")
+        await look_at_all((plain, thinking), store, settings(tmp_path), usd=5.0)
+        limits = {
+            body.get("max_completion_tokens", body.get("max_tokens")) for body in (seen.body for seen in provider.seen)
+        }
+    assert limits == {96, 1024}

@@ -110,3 +110,16 @@ def test_the_log_filter_masks_messages_arguments_and_exceptions():
 def test_a_data_folder_of_nobody_is_one_clear_line(tmp_path):
     with pytest.raises(ConfigError, match="TRINITY_DATA_DIR"):
         load_settings({"TRINITY_DATA_DIR": "~nosuchuser/x"}, cwd=tmp_path)
+
+
+def test_a_known_secret_is_masked_in_every_form():
+    import base64
+
+    key = "zq.Canary/0123456789+ABCDEFxyz"  # of no known key's shape
+    escaped = "".join(f"\\\\u{ord(char):04X}" for char in key)
+    coded = [base64.b64encode(before + key.encode() + b"-end").decode() for before in (b"", b"a", b"ab")]
+    for form in (key, key[::-1], key[:14], key[9:22], key.replace("/", "\\/"), escaped, *coded):
+        masked = without_secrets(f"bad <{form}> end", [key])
+        assert "***" in masked and all(form[at : at + 12] not in masked for at in range(len(form) - 11)), masked
+    assert without_secrets(r"100 \u003c 200 \/ %20", [key]) == r"100 \u003c 200 \/ %20"
+    assert without_secrets(f"{key[:11]} is short", [key]) == f"{key[:11]} is short"
