@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigError
+from core.terminal import plain
 from training.graders.base import MAX_REPLY_CHARS
 from training.splits import sample
 from training.tasks.base import Item, Task
@@ -35,11 +36,11 @@ def _list(options: argparse.Namespace) -> dict[str, Any]:
         for row in rows:
             where = "ships with the program" if row["offline"] else "Hugging Face hub or --data FILE"
             note = "; report only" if row["report_only"] else ""
-            print(f"{row['name']:18} {row['title']}: {', '.join(row['splits'])}; {row['licence']}; {where}{note}")
-        print(f"\n{PREFIX}FAMILY with one of {len(known)} families:\n  {', '.join(sorted(known))}")
+            _say(f"{row['name']:18} {row['title']}: {', '.join(row['splits'])}; {row['licence']}; {where}{note}")
+        _say(f"\n{PREFIX}FAMILY with one of {len(known)} families:\n  {', '.join(sorted(known))}")
         for name, why in unusable_families().items():
-            print(f"  not {name}: {why}")
-        print(
+            _say(f"  not {name}: {why}")
+        _say(
             "\nfile:PATH          your own JSONL or CSV with question and answer (grader, domain, id, split: optional)"
         )
     return {"tasks": rows, "families": known, "unusable_families": dict(unusable_families())}
@@ -56,13 +57,13 @@ def _show(options: argparse.Namespace) -> dict[str, Any]:
         result["counts"] = counts
     if not options.json:
         source = task.source
-        print(
+        _say(
             f"{task.name}: {source.title}\nlicence: {source.licence}\nsource: {source.url}\nrevision: {source.revision}"
         )
         if options.item:
             _print_item(result["item"])
         else:
-            print("\n".join(f"{split}: {count} items" for split, count in result["counts"].items()))
+            _say("\n".join(f"{split}: {count} items" for split, count in result["counts"].items()))
     return result
 
 
@@ -78,7 +79,7 @@ def _sample(options: argparse.Namespace) -> dict[str, Any]:
     if not options.json:
         for row in rows:
             _print_item(row)
-            print()
+            _say()
     return {"task": task.name, "split": split, "seed": options.seed, "items": rows}
 
 
@@ -91,8 +92,8 @@ def _grade(options: argparse.Namespace) -> dict[str, Any]:
     result["outcome"] = str(result["outcome"])
     if not options.json:
         reward = "not measured" if result["reward"] is None else result["reward"]
-        print(f"reward: {reward}\noutcome: {result['outcome']}")
-        print(f"committed: {result['committed']}\nreason: {result['reason']}")
+        _say(f"reward: {reward}\noutcome: {result['outcome']}")
+        _say(f"committed: {result['committed']}\nreason: {result['reason']}")
     return {"task": task.name, "item": item.id, **result}
 
 
@@ -102,6 +103,11 @@ _ACTIONS: Mapping[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "sample": _sample,
     "grade": _grade,
 }
+
+
+def _say(text: str = "") -> None:
+    """Print without what would act on the terminal: replies, questions and file contents are strangers' text."""
+    print(plain(text))
 
 
 def _described(task: Task) -> dict[str, Any]:
@@ -114,9 +120,9 @@ def _item(item: Item, answers: bool) -> dict[str, Any]:
 
 
 def _print_item(row: Mapping[str, Any]) -> None:
-    print(f"--- {row['id']} ({row['domain']})\n{row['question']}")
+    _say(f"--- {row['id']} ({row['domain']})\n{row['question']}")
     if "answer" in row:
-        print(f"[answer] {row['answer']}")
+        _say(f"[answer] {row['answer']}")
 
 
 def _parser() -> argparse.ArgumentParser:

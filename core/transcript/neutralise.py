@@ -1,14 +1,16 @@
 """Makes text that people and agents wrote harmless inside a rendered transcript: it is data, never protocol.
 
-No pattern here looks at what stands around its match. So a piece of neutralised text is neutralised too, and
-the middle of a long text can be cut out afterwards without bringing markup back to life.
+Our own markup is sought in a view of the text in which compatibility forms are plain letters (full-width "Ｔ" is
+"T") and marks nobody sees are gone; the view is made character by character. No pattern looks at what stands around
+its match. So a piece of neutralised text is neutralised too, and the middle of a long text can be cut out afterwards
+without bringing markup back to life.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 UNKNOWN = "\ufffd"
@@ -23,22 +25,20 @@ _GAP = r"[\s\u200b-\u200f\u2060\ufeff*_#`]{0,16}"
 _COMMA = "[,，、﹐︐]"
 
 
-def _swap(old: str, new: str) -> Callable[[re.Match[str]], str]:
-    return lambda match: re.sub(old, new, match.group())
-
-
-# What our own markup looks like in any of the protocols and role prompts, and what becomes of it.
-_MARKUP: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+# What our own markup looks like in any of the protocols and role prompts, which of its characters are replaced, and
+# by what.
+_MARKUP: tuple[tuple[re.Pattern[str], re.Pattern[str], str], ...] = (
     (
         re.compile(
             rf"turn{_GAP}\d+{_GAP}{_COMMA}{_GAP}(?:thinker|worker|verifier){_GAP}{_COMMA}{_GAP}agent{_GAP}\d+", re.I
         ),
-        _swap(_COMMA, ";"),
+        re.compile(_COMMA),
+        ";",
     ),
-    (re.compile(rf"reference{_GAP}thought{_GAP}\d+{_GAP}[:：]", re.I), _swap("[:：]", ";")),
-    (re.compile(r"<(?=/?suggested_role)", re.I), _swap("<", "< ")),
-    (re.compile(r"\[(?=\.\.\. \d+ characters left out|Turns \d+ to \d+ left out)", re.I), _swap(r"\[", "(")),
-    (re.compile(r"--- \w+ (?:begin|end) ---", re.I), _swap("-", "~")),
+    (re.compile(rf"reference{_GAP}thought{_GAP}\d+{_GAP}[:：]", re.I), re.compile("[:：]"), ";"),
+    (re.compile(r"<(?=/?suggested_role)", re.I), re.compile("<"), "< "),
+    (re.compile(r"\[(?=\.\.\. \d+ characters left out|Turns \d+ to \d+ left out)", re.I), re.compile(r"\["), "("),
+    (re.compile(r"--- \w+ (?:begin|end) ---", re.I), re.compile("-"), "~"),
 )
 
 
@@ -59,8 +59,7 @@ def neutralise(text: str, special_tokens: Sequence[str] = ()) -> str:
     """
     text = _HARMFUL.sub(UNKNOWN, _LINE_ENDS.sub("\n", text))
     text = unicodedata.normalize("NFC", text)
-    for pattern, replacement in _MARKUP:
-        text = pattern.sub(replacement, text)
+    text = _without_markup(text)
     specials = _special_pattern(tuple(special_tokens))
     if specials is None:
         return text
@@ -69,6 +68,34 @@ def neutralise(text: str, special_tokens: Sequence[str] = ()) -> str:
     while specials.search(text):
         text = specials.sub(UNKNOWN, text)
     return text
+
+
+def _without_markup(text: str) -> str:
+    view, origin = _view(text)
+    edits: dict[int, str] = {}
+    for pattern, old, new in _MARKUP:
+        for match in pattern.finditer(view):
+            edits |= {origin[found.start()]: new for found in old.finditer(view, *match.span())}
+    if not edits:
+        return text
+    return "".join(edits.get(at, char) for at, char in enumerate(text))
+
+
+def _view(text: str) -> tuple[str, Sequence[int]]:
+    """The text as it is searched, and for each of its characters the index in `text` that it came from."""
+    if text.isascii():
+        return text, range(len(text))
+    folded = [_folded(char) for char in text]
+    return "".join(folded), [at for at, part in enumerate(folded) for _ in part]
+
+
+@lru_cache(maxsize=4096)
+def _folded(char: str) -> str:
+    """One character in plain letters, without accents; empty for marks that show nothing of their own (Cf, Mn, Me)."""
+    if char.isascii():
+        return char
+    parts = unicodedata.normalize("NFKD", char)
+    return "".join(part for part in parts if unicodedata.category(part) not in ("Cf", "Mn", "Me"))
 
 
 def _broken(token: str) -> str:

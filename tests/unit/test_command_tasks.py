@@ -98,3 +98,10 @@ def test_what_does_not_exist_is_refused(own):
         command(["show", "file:/nowhere.csv"])
     with pytest.raises(SystemExit):
         command(["fly"])
+
+
+def test_a_reply_cannot_act_on_the_terminal(capsys, monkeypatch, own):
+    give(monkeypatch, "\x1b[2J\x1b]0;title\x07red\x9b31m")
+    assert command(["grade", own, "sky"]) == 0
+    shown = capsys.readouterr().out
+    assert "outcome: wrong" in shown and not {"\x1b", "\x07", "\x9b"} & set(shown)

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from training.graders.base import MAX_SHOWN_CHARS, GradeOutcome, failed, missing, passed
 from training.graders.code import commit_code, complete, same_output, same_value
 from training.graders.commit import commit, sentence_end, tail, without_reasoning
 from training.graders.numeric import numbers_in, parse_number
@@ -100,3 +101,28 @@ def test_a_remark_in_brackets_at_the_end_is_left_out():
     assert tail("v = 73 (from 84*v + 118 = 6250)") == "73"
     assert tail("9604/16996 = 343/607 (about 0.565)") == "343/607"
     assert tail("(1,000)") == "(1,000)"
+
+
+def test_values_beyond_the_range_of_floats_are_compared():
+    huge = 10**400
+    assert same_value(huge, huge) and same_value([huge], [huge])
+    for found, expected in ((huge, 1.5), (1.5, huge), (huge, huge + 1), ([huge], [2.5]), (huge, float("inf"))):
+        assert not same_value(found, expected)
+    assert not same_value(10**12, 10**12 + 1)
+    assert same_value(1.0, 1) and same_value(0.1 + 0.2, 0.3)
+
+
+def test_what_follows_the_commitment_is_kept_apart():
+    assert commit("Answer: C? No, D").after == "? No, D"
+    assert commit("Paris. Or London.").after == ". Or London."
+    assert commit("\\boxed{C}. Or D").after == ""
+
+
+def test_reasons_and_committed_texts_are_short_and_can_be_written():
+    for grade in (
+        passed("x", "a\ud800" * 50_000),
+        failed("x", "b" * 100_000),
+        missing("c" * 900, GradeOutcome.NOT_RUN),
+    ):
+        assert len(grade.reason) <= MAX_SHOWN_CHARS
+        grade.reason.encode("utf-8")

@@ -1,10 +1,12 @@
 """Your own JSONL and CSV: every grader, and the first bad line named by its number."""
 
 import json
+import os
 
 import pytest
 
 from core.errors import DataUnavailable
+from training.tasks import own as own_module
 from training.tasks.own import GRADERS, Own
 
 BASE = {"question": "q", "answer": "a"}
@@ -70,7 +72,20 @@ def test_csv_with_a_list_in_a_cell(tmp_path):
         ({**BASE, "split": "dev"}, "split must be one of"),
         ({**BASE, "grader": "numeric"}, "must be one number"),
         ({**BASE, "grader": "numeric", "answer": "1", "tolerance": 2}, "tolerance must be"),
-        ({**BASE, "grader": "numeric", "answer": "1", "tolerance": "x"}, "could not convert"),
+        (
+            {**BASE, "grader": "numeric", "answer": "1", "tolerance": "x"},
+            "tolerance must be a number from 0 to 1; it is 'x'",
+        ),
+        ({**BASE, "grader": "numeric", "answer": "1", "tolerance": [1]}, "tolerance must be a number"),
+        ({**BASE, "grader": "numeric", "answer": "1", "tolerance": True}, "tolerance must be a number"),
+        ({**BASE, "grader": "numeric", "answer": "1", "tolerance": float("nan")}, "tolerance must be a number"),
+        ({**BASE, "grader": "json", "answer": "{a"}, "answer of a json item must be JSON"),
+        ({**BASE, "grader": "json", "answer": '{"a": 1, "a": 2}'}, "the field 'a' appears twice"),
+        ('{"question": "q", "answer": "a", "answer": "b"}', "the field 'answer' appears twice"),
+        ({**BASE, "id": {"a": 1}}, "id must be a text or a whole number; it is an object"),
+        ({**BASE, "id": True}, "id must be a text or a whole number; it is true or false"),
+        ({**BASE, "question": ["q"]}, "question must be a text; it is a list"),
+        ({**BASE, "question": 7}, "question must be a text; it is a number"),
         ({**BASE, "grader": "regex", "answer": "("}, "not a regular expression"),
         ({**BASE, "grader": "json"}, "line 2"),
         ({**BASE, "grader": "json", "answer": "[]"}, "must be an object"),
@@ -99,3 +114,21 @@ def test_empty_files_and_mixed_splits_are_refused(tmp_path):
 def test_a_question_in_train_and_test_stays_in_test_only(tmp_path):
     task = own(tmp_path, {**BASE, "split": "train"}, {**BASE, "question": " Q ", "split": "test"})
     assert task.items("train") == [] and len(task.items("test")) == 1
+
+
+def test_only_plain_files_of_a_sane_size_are_read(tmp_path, monkeypatch):
+    pipe, link = tmp_path / "pipe.jsonl", tmp_path / "link.jsonl"
+    os.mkfifo(pipe)
+    link.symlink_to("/dev/zero")
+    for path in (pipe, link, tmp_path):
+        with pytest.raises(DataUnavailable, match="is no plain file"):
+            Own(path)
+    monkeypatch.setattr(own_module, "MAX_BYTES", 10)
+    with pytest.raises(DataUnavailable, match="at most 10 are read"):
+        own(tmp_path, BASE)
+
+
+def test_a_tolerance_of_0_is_kept(tmp_path):
+    task = own(tmp_path, {**BASE, "grader": "numeric", "answer": "0.5", "tolerance": 0})
+    (item,) = only(task)
+    assert task.grade(item, "0.5").reward == 1 and task.grade(item, "0.5000001").reward == 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MAX_REPLY_CHARS = 200_000  # longer replies score 0 unread: no answer of these benchmarks needs a tenth of it
-MAX_SHOWN_CHARS = 400  # a committed answer is cut to this in a grade
+MAX_SHOWN_CHARS = 400  # a committed answer and a reason are cut to this in a grade
 
 
 class GradeOutcome(StrEnum):
@@ -42,17 +42,17 @@ class Grade:
 
 def passed(committed: str, reason: str) -> Grade:
     """Reward 1."""
-    return Grade(1, shown(committed), GradeOutcome.PASSED, reason)
+    return Grade(1, shown(committed), GradeOutcome.PASSED, shown(reason))
 
 
 def failed(committed: str, reason: str, outcome: GradeOutcome = GradeOutcome.WRONG) -> Grade:
     """Reward 0."""
-    return Grade(0, shown(committed), outcome, reason)
+    return Grade(0, shown(committed), outcome, shown(reason))
 
 
 def missing(reason: str, outcome: GradeOutcome, committed: str = "") -> Grade:
     """No reward: the reply could not be measured, and nobody may count it as wrong."""
-    return Grade(None, shown(committed), outcome, reason)
+    return Grade(None, shown(committed), outcome, shown(reason))
 
 
 def shown(text: str) -> str:

@@ -7,10 +7,20 @@ from collections.abc import Sequence
 
 from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
 from training.graders.commit import Commitment, bare, commit, plain
+from training.graders.doubt import denies, offers, taken_back
 
 _WRAP = re.compile(r"\\(?:text|textbf|mathbf|mathrm|mathit|mathsf|bf|rm|operatorname|left|right)(?![a-zA-Z])\*?")
 MAX_COMMITTED = 2_000  # characters of a committed text that are read
-_NEGATED = re.compile(r"(?i)\b(?:not|isn't|never|neither|except|but|no)\b|不是|非")
+_NEGATED = re.compile(r"(?i)\b(?:but|no)\b|非")
+_REASON = re.compile(r"(?i),?\s(?:because|since)\s")
+_CONTRAST = re.compile(  # "C, not B" commits to C
+    r"(?<=[A-Z)\]])\s*[,;(–—-]?\s*(?:and\s+|but\s+)?(?:(?i:not|rather\s+than|instead\s+of))"
+    r"\s+(?:(?i:option|choice)\s+)?\(?[A-Z]\)?(?![\w'’])(?:\s*(?:or|nor|,)\s*\(?[A-Z]\)?(?![\w'’]))*"
+)
+_CONCLUSION = re.compile(
+    r"(?i)\b(?:so|therefore|thus|hence|which\s+leaves|leaving)\b[\s,:]*"
+    r"(?:(?:it|the\s+(?:answer|option|choice))\s+(?:is|must\s+be)\s+|it's\s+|option\s+)?((?-i:\(?[A-Z]\)?))\W*$"
+)
 
 
 def grade_choice(reply: str, answer: str, options: Sequence[str]) -> Grade:
@@ -25,6 +35,8 @@ def grade_choice(reply: str, answer: str, options: Sequence[str]) -> Grade:
     found = commit(reply)
     if found is None or not found.text:
         return failed("", "The reply commits to no option.", GradeOutcome.NO_ANSWER)
+    if taken_back(found):
+        return failed(found.text, "The reply adds another answer or takes its own back.", GradeOutcome.AMBIGUOUS)
     letters = _listed(reply, options) if found.mark == "last line" else set()
     letters = letters if len(letters) > 1 else _letters(found, options)
     if len(letters) > 1:
@@ -45,15 +57,23 @@ def option_letters(count: int) -> str:
 
 def _letters(found: Commitment, options: Sequence[str]) -> set[str]:
     text = _stripped(found.text[:MAX_COMMITTED])
-    if _NEGATED.search(text) and not _same_option(text, options):
-        return set()
     if by_text := _same_option(text, options):
         return {by_text}
     letters = option_letters(len(options))
     lead = re.match(rf"\(?\[?([{letters}{letters.lower()}])(?:[\)\].:,、]+\s*|\s+[-–—]\s+|$)(.*)", text, re.DOTALL)
     if lead and _same_option(lead[2], options) == lead[1].upper():
         return {lead[1].upper()}
+    text = _CONTRAST.sub("", _REASON.split(text)[0])
+    if _NEGATED.search(text) or denies(text):
+        return _concluded(found, letters)
     return _standalone(text, letters, found.mark)
+
+
+def _concluded(found: Commitment, letters: str) -> set[str]:
+    """The letter at the end of a line that first denies others: "It is not A, so C"."""
+    end = _CONCLUSION.search(_stripped((found.line or found.text)[:MAX_COMMITTED]))
+    letter = end[1].strip("()") if end else ""
+    return {letter} if letter and letter in letters else set()
 
 
 def _listed(reply: str, options: Sequence[str]) -> set[str]:
@@ -70,7 +90,9 @@ def _standalone(text: str, letters: str, mark: str) -> set[str]:
     marked = {m[1] for m in re.finditer(rf"[(\[*_]\s*([{letters}])\s*[)\]*_]", text)}
     alone = {m[1] for m in re.finditer(rf"(?<![\w'])([{letters}])(?![\w'])(?!\s+[a-z]{{3,}})", text)}
     also = {m[1] for m in re.finditer(rf"(?<![\w'])([{letters}])(?=\s*(?:or|and|或|和)\s)", text)}
-    option = {m[1] for m in re.finditer(rf"(?i:option|choice|选项?)\s*\(?([{letters}])(?![a-zA-Z])", text)}
+    option = {m[1] for m in re.finditer(rf"(?i:option|choice|选项?)\s*(?:is\s+)?\(?([{letters}])(?![a-zA-Z])", text)}
+    if offers(text) and len(marked | alone | also | option) == 1:  # "any of C", "C or maybe another"
+        return set()
     if mark == "last line" and len(text.split()) > 6:
         return marked | option
     return marked | alone | also | option

@@ -179,16 +179,25 @@ def same_output(found: str, expected: str) -> bool:
 
 
 def same_value(found: Any, expected: Any) -> bool:
-    """Equal values: tuples count as lists, floats within 1e-9, True is not 1."""
+    """Equal values: tuples count as lists, whole numbers exactly, floats within 1e-9, True is not 1."""
     if isinstance(found, bool) or isinstance(expected, bool):
         return found is expected
     if isinstance(found, int | float) and isinstance(expected, int | float):
-        return found == expected or math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
+        return found == expected or _near(found, expected)
     if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
         return len(found) == len(expected) and all(same_value(a, b) for a, b in zip(found, expected, strict=True))
     if isinstance(found, dict) and isinstance(expected, dict):
         return found.keys() == expected.keys() and all(same_value(found[name], expected[name]) for name in expected)
     return type(found) is type(expected) and bool(found == expected)
+
+
+def _near(found: float, expected: float) -> bool:
+    if isinstance(found, int) and isinstance(expected, int):
+        return False
+    try:
+        return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
+    except OverflowError:  # a whole number beyond the range of floats is near none of them
+        return False
 
 
 def attempt(run: Callable[[], ExecResult]) -> ExecResult:

@@ -27,11 +27,13 @@ class Commitment:
     """The committed text and which mark it stood at: boxed, answer tag, hashes, final answer, answer, last line, list.
 
     `line` is the whole line at the mark, for graders whose answers may hold full stops ("J. R. R. Tolkien").
+    `after` is what follows the first sentence there, at most 200 characters; empty for marks that close themselves.
     """
 
     text: str
     mark: str
     line: str = ""
+    after: str = ""
 
 
 def plain(text: str) -> str:
@@ -59,7 +61,7 @@ def commit(reply: str) -> Commitment | None:
     if weak := _last(_WEAK, body):
         return _statement(body, weak.end(), "answer")
     lines = [line.strip() for line in body.strip().splitlines() if line.strip()]
-    return Commitment("", "list") if _is_list(lines) else Commitment(lines[-1], "last line")
+    return Commitment("", "list") if _is_list(lines) else Commitment(lines[-1], "last line", after=_after(lines[-1]))
 
 
 def sentence_end(text: str) -> str:
@@ -148,4 +150,11 @@ def _last(pattern: re.Pattern[str], body: str) -> re.Match[str] | None:
 def _statement(body: str, at: int, mark: str) -> Commitment:
     """What stands at a mark: the rest of its line, or the next line that holds something; cut at the sentence's end."""
     lines = [line for line in body[at : at + 4_000].splitlines() if line.strip(" \t*_`$:")]
-    return Commitment(sentence_end(lines[0]), mark, bare(lines[0])) if lines else Commitment("", mark)
+    if not lines:
+        return Commitment("", mark)
+    return Commitment(sentence_end(lines[0]), mark, bare(lines[0]), _after("\n".join(lines)))
+
+
+def _after(text: str) -> str:
+    end = _SENTENCE_END.search(text)
+    return text[end.start() : end.start() + 200] if end else ""

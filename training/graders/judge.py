@@ -43,7 +43,7 @@ def grade_by_judge(reply: str, question: str, reference: str, ask: Ask, judge: s
     mark = read_mark(said)
     if mark is None:
         return missing(f"The judge {judge} gave no readable mark.", GradeOutcome.NOT_RUN, reply)
-    return Grade(None, shown(reply), GradeOutcome.JUDGED, f"Judge {judge}: {shown(said.strip())}", float(mark))
+    return Grade(None, shown(reply), GradeOutcome.JUDGED, shown(f"Judge {judge}: {said.strip()}"), float(mark))
 
 
 def read_mark(said: str) -> int | None:

@@ -9,6 +9,7 @@ import re
 
 from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
 from training.graders.commit import Commitment, commit, plain, tail
+from training.graders.doubt import denies, offers
 from training.graders.numeric import parse_number
 from training.graders.worker import WorkerFailed, workers
 
@@ -19,7 +20,16 @@ _SPACES = re.compile(r"\\[!,;: ]|\\(?:quad|qquad|displaystyle)(?![a-zA-Z])|~")
 _ROOT = re.compile(r"√\s*(\d+|[a-zA-Z]|\([^()]*\)|\{[^{}]*\})")
 _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]+")
-_OR = re.compile(r"(?<![a-zA-Z])(?:or|either)(?![a-zA-Z])|或", re.IGNORECASE)
+# Signs that make a statement of a formula. `=` is dealt with apart: x = 3 states 3.
+_RELATION = re.compile(
+    r"\\(?:not|neq?|equiv|n?[Rr]ightarrow|n?[Ll]eftarrow|[Ll]eftrightarrow|[Ll]ong\w*arrow|implies|impliedby|iff|to|mapsto"
+    r"|n?mid|sim|simeq|n?cong|asymp|n?geq?(?:slant|q)?|n?leq?(?:slant|q)?|lt|gt|ll|gg|lesssim|gtrsim|notin|in|ni|n?subset\w*"
+    r"|n?supset\w*|propto|n?prec\w*|n?succ\w*|doteq|triangleq|divides|parallel|perp|therefore|because|lnot|neg)(?![a-zA-Z])"
+    r"|[<>≠≡⇒⇔→←↔↦∼≃≅≈∣∤∈∉⊂⊆⊃⊇∝≲≳≪≫¬]|!=|=="
+)
+_SET = re.compile(r"[\[(].*,.*[\])]|\\cup|\\infty|\\mathbb|\\\{")
+_MEMBER = re.compile(r"^[a-zA-Z]\s*(?:\\in(?![a-zA-Z])|∈)\s*")
+_NAMED = re.compile(r"\\[a-zA-Z]+|(?P<name>[a-zA-Z])")
 _SIGNS = {
     "π": r"\pi ",
     "∞": r"\infty ",
@@ -52,8 +62,8 @@ def grade_math(reply: str, answer: str) -> Grade:
         return passed(said, f"Committed formula equals the answer ({found.mark}).")
     if said.count("=") > max(1, gold.count("=")):
         return failed(said, "The committed text is a chain of several values.", GradeOutcome.AMBIGUOUS)
-    if _OR.search(_TEXT.sub(r" \1 ", said)) and not _OR.search(_TEXT.sub(r" \1 ", gold)):
-        return failed(said, "The committed text lists alternatives.", GradeOutcome.AMBIGUOUS)
+    if problem := _several(said, gold):
+        return failed(said, problem, GradeOutcome.AMBIGUOUS)
     if _is_words(gold) or _is_words(said):
         return _compare_words(said, gold, found.mark)
     number, wanted = parse_number(said), parse_number(gold)
@@ -61,12 +71,39 @@ def grade_math(reply: str, answer: str) -> Grade:
         verdict = number == wanted
     else:
         try:
-            verdict = workers("math").ask({"do": "math_equal", "gold": gold, "said": said}, SECONDS)["equal"]
+            verdict = all(_equal(gold, part) for part in _stated(said, gold))
         except WorkerFailed as error:
             return _undecided(said, error)
     if verdict:
         return passed(said, f"Committed formula equals the answer ({found.mark}).")
     return failed(said, f"Committed formula differs from the answer ({found.mark}).")
+
+
+def _several(said: str, gold: str) -> str | None:
+    """Why a text states more, or something else, than one value; None when it does not."""
+    words, wanted = (_TEXT.sub(r" \1 ", text) for text in (said, gold))
+    if offers(words, wanted):
+        return "The committed text lists alternatives."
+    if denies(words, wanted):
+        return "The committed text denies a value."
+    inside = any(re.search(r"\d", text) for text in _TEXT.findall(said))
+    if inside and r"\text" not in gold and re.search(r"\d", _TEXT.sub("", said)):
+        return "The committed text holds numbers in a remark too."
+    if _RELATION.search(_MEMBER.sub("", said)) and not _RELATION.search(gold) and not _SET.search(gold):
+        return "The committed text is a relation, not a value."
+    return None
+
+
+def _stated(said: str, gold: str) -> list[str]:
+    """What must be equal to the reference: the formula, and of `2+1=3` the side without unknowns too."""
+    left, sign, right = said.partition("=")
+    if not sign or "=" in gold or any(m["name"] for m in _NAMED.finditer(_TEXT.sub("", left))) or not left.strip():
+        return [said]
+    return [left.strip(), right.strip()]
+
+
+def _equal(gold: str, said: str) -> bool:
+    return bool(workers("math").ask({"do": "math_equal", "gold": gold, "said": said}, SECONDS)["equal"])
 
 
 def clean_latex(text: str) -> str:

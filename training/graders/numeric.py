@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
 from training.graders.commit import Commitment, commit, plain, tail
+from training.graders.doubt import denies, offers, taken_back
 
 MAX_DIGITS = 400  # of a number, and as the size of its power of ten
 _NUMBER = re.compile(
@@ -18,14 +19,33 @@ _NOISE = re.compile(
     r"|\^\{?\\circ\}?|°|[${}]|\\\$|\*\*|[€£¥元]"
 )
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(-?\d+)\s*\}|\\[dt]?frac(\d)(\d)")
-_NEGATED = re.compile(r"(?i)\b(?:not|isn't|never|neither)\b|不是")
+# "5 million" and "5k" are other numbers than 5. A single letter counts only where it touches the digits: 5 k, 5 M and
+# 5 B may be units.
+_SCALE = re.compile(
+    r"\s*(?:(?i:(?P<word>hundred|thousand|million|billion|trillion|dozen)s?(?![a-z]))|(?P<sign>万|萬|亿|億))"
+    r"|(?P<letter>k|K|M|bn|B)(?![\w/^])"
+)
+_SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_SCALES |= {
+    "万": 10**4,
+    "萬": 10**4,
+    "亿": 10**8,
+    "億": 10**8,
+    "k": 1_000,
+    "K": 1_000,
+    "M": 10**6,
+    "bn": 10**9,
+    "B": 10**9,
+}
+_FACTORIAL = re.compile(r"[+-]?\d+\s*!+")
+_ASIDE = re.compile(r"\s\(([^()]{1,40})\)\W*$")
 
 
 def parse_number(text: str) -> Fraction | None:
     r"""The one number that `text` states, or None when it states none, several, or a tuple.
 
     Read: signs, `1,000`, `1{,}000`, decimals, `1e3`, `1.5 × 10^3`, `3/4`, `\frac{3}{4}`, a leading `x =`, currency,
-    degrees, per cent signs and units, which are dropped.
+    degrees, per cent signs and units, which are dropped; "5 million" is 5,000,000.
     """
     numbers = numbers_in(text)
     return numbers[0] if len(numbers) == 1 else None
@@ -43,8 +63,8 @@ def numbers_in(text: str) -> list[Fraction]:
     if ratio:
         top, bottom = _single(ratio[1]), _single(ratio[2])
         return [top / bottom] if top is not None and bottom else []
-    found = (_value(m) for m in _NUMBER.finditer(clean) if m["whole"] or m["dec"])
-    return [value for value in found if value is not None]
+    found = ((_value(m), _scale(clean, m.end())) for m in _NUMBER.finditer(clean) if m["whole"] or m["dec"])
+    return [value * scale for value, scale in found if value is not None]
 
 
 def grade_numeric(reply: str, answer: str, relative: float = 1e-6) -> Grade:
@@ -62,9 +82,12 @@ def grade_numeric(reply: str, answer: str, relative: float = 1e-6) -> Grade:
         return failed("", "The reply commits to no number.", GradeOutcome.NO_ANSWER)
     text = statement(found)
     numbers = numbers_in(text)
-    if len(set(numbers)) > 1:
+    aside = _ASIDE.search(found.text)  # "5 (6)" names two; "3 (from 2x = 6)" explains one
+    if len({*numbers, *_only_number(aside[1] if aside else "")}) > 1:
         return failed(text, "The committed text holds several numbers.", GradeOutcome.AMBIGUOUS)
-    if not numbers or _NEGATED.search(text):
+    if taken_back(found) or offers(found.text, answer):
+        return failed(text, "The committed text leaves alternatives open.", GradeOutcome.AMBIGUOUS)
+    if not numbers or denies(found.text, answer) or is_factorial(found.text):
         return failed(text, "The committed text states no number.", GradeOutcome.NO_ANSWER)
     if close(numbers[0], gold, relative):
         return passed(text, f"Committed a number equal to the answer ({found.mark}).")
@@ -92,9 +115,26 @@ def close(value: Fraction, gold: Fraction, relative: float) -> bool:
     return abs(value - gold) <= abs(gold) * Fraction(relative)
 
 
+def is_factorial(text: str) -> bool:
+    """True for a number and an exclamation mark alone: "5!" is 120; in prose the mark is an exclamation."""
+    return _FACTORIAL.fullmatch(_NOISE.sub(" ", plain(text)).strip(" .")) is not None
+
+
+def _only_number(text: str) -> list[Fraction]:
+    value = _single(text)
+    return [] if value is None else [value]
+
+
 def _single(text: str) -> Fraction | None:
     found = _NUMBER.fullmatch(text.strip())
     return _value(found) if found and (found["whole"] or found["dec"]) else None
+
+
+def _scale(text: str, at: int) -> int:
+    found = _SCALE.match(text, at)
+    if not found:
+        return 1
+    return _SCALES[found["word"].lower() if found["word"] else found["sign"] or found["letter"]]
 
 
 def _value(found: re.Match[str]) -> Fraction | None:

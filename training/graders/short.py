@@ -6,11 +6,13 @@ import re
 
 from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
 from training.graders.commit import bare, commit, plain, tail
-from training.graders.numeric import close, numbers_in, parse_number, statement
+from training.graders.doubt import denies, offers, taken_back
+from training.graders.numeric import close, is_factorial, numbers_in, parse_number, statement
 
 RELATIVE = 1e-3
 MAX_COMMITTED = 300  # characters; references are at most 30
-_ALTERNATIVES = re.compile(r"\s(?:or|and/or|either)\s|或者?|\s/\s|;|\|", re.IGNORECASE)
+_ALTERNATIVES = re.compile(r"\s/\s|;|\|")
+_ASIDE = re.compile(r"\s\([^()]{1,200}\)$")
 _LATEX = re.compile(
     r"\\(?:text|mathrm|mathbf|textbf|mathit|rm|left|right|displaystyle|,|;|!|:|quad)(?![a-zA-Z])|[{}$]|\\(?=[%&#_])"
 )
@@ -27,6 +29,10 @@ def grade_short(reply: str, answer: str) -> Grade:
     if len(text) > MAX_COMMITTED:
         return failed(text, "The committed text is too long for a short answer.")
     same = normalised(text) == normalised(answer)
+    if taken_back(found) or (is_factorial(found.text) and not is_factorial(answer)):
+        return failed(text, "The reply adds another answer, or takes its own back.", GradeOutcome.AMBIGUOUS)
+    if not same and denies(text, answer):
+        return failed(text, "The committed text denies an answer.", GradeOutcome.NO_ANSWER)
     if not same and _alternatives(text, answer):
         return failed(text, "The committed text lists alternatives.", GradeOutcome.AMBIGUOUS)
     if same or normalised(tail(text)) == normalised(answer):
@@ -44,7 +50,9 @@ def normalised(text: str) -> str:
 
 
 def _alternatives(text: str, answer: str) -> bool:
-    if _ALTERNATIVES.search(text) and not _ALTERNATIVES.search(answer):
+    if offers(text, answer) or (_ALTERNATIVES.search(text) and not _ALTERNATIVES.search(answer)):
+        return True
+    if _ASIDE.search(text) and parse_number(answer) is None:  # "Paris (London)": the brackets may hold another answer
         return True
     return "," not in answer and len(numbers_in(text)) > 1 and parse_number(answer) is not None
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from training.graders.base import Grade, GradeOutcome, failed, passed, too_long
 from training.graders.commit import commit, plain, tail, without_reasoning
+from training.graders.doubt import denies, taken_back
 
 MIN_SCANNED = 3  # shorter terms are words too ("He", "In"), as are all symbols: they must stand alone to count
 MAX_SCANNED_CHARS = 4_000
-_NEGATED = re.compile(r"(?i)\b(?:not|isn't|is not|never|neither|nor|wrong|incorrect)\b|不是")
 
 
 def grade_term(
@@ -36,10 +36,13 @@ def grade_term(
     if len(named) > 1:
         listed = ", ".join(sorted(named))
         return failed(listed, f"The reply names several terms ({listed}).", GradeOutcome.AMBIGUOUS)
-    for text in (found.text, found.line, tail(found.text), _last_words(found.text)):
+    if taken_back(found):
+        return failed(found.text, "The reply adds another answer or takes its own back.", GradeOutcome.AMBIGUOUS)
+    ends = () if denies(found.text) else (tail(found.text), _last_words(found.text))
+    for text in (found.text, found.line, *ends):
         if (said := _key(text, case)) in keys:
             return _verdict(keys[said], _key(keys[said], case) == wanted, found.mark)
-    if not named or _NEGATED.search(reply[:MAX_SCANNED_CHARS]):
+    if not named or denies(reply[:MAX_SCANNED_CHARS]):
         return failed(found.text, "The reply commits to no known term.", GradeOutcome.NO_ANSWER)
     (term,) = named
     return _verdict(term, _key(term, case) == wanted, found.mark)

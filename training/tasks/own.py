@@ -20,7 +20,7 @@ from training.graders.regex import check_pattern, grade_regex
 from training.graders.short import grade_short
 from training.splits import make_splits
 from training.tasks.base import DOMAINS, TEST, TRAIN, VALIDATION, Item, Source
-from training.tasks.rows import Row, numbered_rows
+from training.tasks.rows import Row, check_file, numbered_rows, unique_fields
 from training.tasks.table import check_split, disjoint
 from training.tasks.wording import code_completion, multiple_choice
 
@@ -28,6 +28,7 @@ PREFIX = "file:"
 SHARES = {TRAIN: 0.6, VALIDATION: 0.2, TEST: 0.2}
 SEED = 0
 MAX_QUESTION = 32_000  # characters: what the coordinator takes
+MAX_BYTES = 256 << 20  # of a user's file, which is read whole
 GRADERS: Mapping[str, Callable[[Item, str], Grade]] = {
     "exact": lambda item, reply: grade_exact(reply, item.answer, item.hidden["accept"]),
     "numeric": lambda item, reply: grade_numeric(reply, item.answer, item.hidden["tolerance"]),
@@ -97,7 +98,12 @@ class Own:
 
     def _item(self, row: Row, number: int) -> Item:
         grader, domain = str(row.get("grader") or "exact"), str(row.get("domain") or "knowledge")
-        question, answer = str(row["question"]).strip(), row["answer"]
+        if not isinstance(row["question"], str):
+            raise ValueError(f"question must be a text; it is {_kind(row['question'])}")
+        question, answer = row["question"].strip(), row["answer"]
+        name = row.get("id")
+        if isinstance(name, bool) or not isinstance(name, str | int | None):
+            raise ValueError(f"id must be a text or a whole number; it is {_kind(name)}")
         if grader not in GRADERS:
             raise ValueError(f"grader must be one of {', '.join(GRADERS)}; it is {grader!r}")
         if domain not in DOMAINS:
@@ -110,7 +116,8 @@ class Own:
         if not text.strip():
             raise ValueError("answer is empty")
         question = _CHECKS[grader](row, question, text.strip(), shown, hidden)
-        return Item(str(row.get("id") or f"line-{number}"), self.name, domain, question, text.strip(), shown, hidden)
+        shown_id = f"line-{number}" if name in (None, "") else str(name)
+        return Item(shown_id, self.name, domain, question, text.strip(), shown, hidden)
 
 
 def _exact(row: Row, question: str, answer: str, shown: dict[str, Any], hidden: dict[str, Any]) -> str:
@@ -121,9 +128,13 @@ def _exact(row: Row, question: str, answer: str, shown: dict[str, Any], hidden: 
 def _numeric(row: Row, question: str, answer: str, shown: dict[str, Any], hidden: dict[str, Any]) -> str:
     if parse_number(answer) is None:
         raise ValueError(f"a numeric answer must be one number; it is {answer!r}")
-    tolerance = float(row.get("tolerance") or 1e-6)
-    if not 0 <= tolerance < 1:
-        raise ValueError(f"tolerance must be from 0 to 1; it is {tolerance}")
+    given = row.get("tolerance")
+    try:
+        tolerance = 1e-6 if given in (None, "") else float(given) if isinstance(given, str | int | float) else -1.0
+    except (ValueError, OverflowError):
+        tolerance = -1.0
+    if isinstance(given, bool) or not 0 <= tolerance < 1:
+        raise ValueError(f"tolerance must be a number from 0 to 1; it is {str(given)[:80]!r}")
     hidden["tolerance"] = tolerance
     return question
 
@@ -138,7 +149,10 @@ def _regex(row: Row, question: str, answer: str, shown: dict[str, Any], hidden: 
 
 
 def _json(row: Row, question: str, answer: str, shown: dict[str, Any], hidden: dict[str, Any]) -> str:
-    fields = json.loads(answer)
+    try:
+        fields = json.loads(answer, object_pairs_hook=unique_fields)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"answer of a json item must be JSON; it is not ({error})") from None
     if not isinstance(fields, dict) or not fields:
         raise ValueError("a json answer must be an object with at least one field")
     hidden["fields"] = fields
@@ -191,8 +205,14 @@ def _list(row: Row, name: str) -> list[Any]:
     return value
 
 
+def _kind(value: Any) -> str:
+    kinds = {bool: "true or false", list: "a list", dict: "an object", int: "a number", float: "a number"}
+    return kinds.get(type(value), type(value).__name__)
+
+
 def _digest(path: Path) -> str:
     try:
+        check_file(path, MAX_BYTES)
         return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
     except OSError:
         raise DataUnavailable(f"There is no readable file {path}.") from None

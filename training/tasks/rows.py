@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from core.errors import DataUnavailable
 from core.settings import load_settings
 
 Row = Mapping[str, Any]
+MAX_BYTES = 4 << 30  # of a file, packed or not: the largest of these benchmarks (LiveCodeBench) has 1.3 GB
 FORMATS = ".jsonl, .jsonl.gz, .json, .csv or .parquet"
 
 
@@ -57,12 +59,35 @@ def read_rows(path: Path, fields: Sequence[str]) -> list[Row]:
 def numbered_rows(path: Path, fields: Sequence[str]) -> list[tuple[int, Row]]:
     """The same rows, each with its line number (for .json and .parquet: the row's, from 1)."""
     try:
+        check_file(path)
         rows = list(_reader(path)(path))
     except FileNotFoundError:
         raise DataUnavailable(f"There is no file {path}. Pass an existing {FORMATS} file.") from None
     except (OSError, UnicodeDecodeError, EOFError, csv.Error) as error:
         raise DataUnavailable(f"{path} cannot be read: {error}. It must be a UTF-8 {FORMATS} file.") from error
     return [(number, _checked(row, fields, path, number)) for number, row in rows]
+
+
+def check_file(path: Path, limit: int = MAX_BYTES) -> None:
+    """Refuse what cannot be read whole: devices and pipes never end.
+
+    Raises DataUnavailable for what is no plain file or is over `limit` bytes, OSError when it is not there.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise DataUnavailable(f"{path} is no plain file (a folder, pipe or device). Name a {FORMATS} file.")
+    if found.st_size > limit:
+        raise DataUnavailable(f"{path} has {found.st_size:,} bytes; at most {limit:,} are read. Split the file.")
+
+
+def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For json.loads: an object whose fields are all named once. Raises ValueError naming the repeated one."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the field {name!r} appears twice")
+        found[name] = value
+    return found
 
 
 def hub_rows(source: HubFile) -> list[Row]:
@@ -122,20 +147,27 @@ def _reader(path: Path) -> Any:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
-    raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.name.lower().endswith(".gz") else raw).decode("utf-8-sig")
+    text = (_unpacked(path) if path.name.lower().endswith(".gz") else path.read_bytes()).decode("utf-8-sig")
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            yield number, json.loads(line)
+            yield number, json.loads(line, object_pairs_hook=unique_fields)
         except (ValueError, RecursionError) as error:
             raise DataUnavailable(f"{path}, line {number}: not a JSON object ({error}).") from None
 
 
+def _unpacked(path: Path) -> bytes:
+    with gzip.open(path) as file:
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise DataUnavailable(f"{path} unpacks to more than {MAX_BYTES:,} bytes. Split the file.")
+    return raw
+
+
 def _json(path: Path) -> Iterator[tuple[int, Any]]:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8-sig"))
+        rows = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique_fields)
     except (ValueError, RecursionError) as error:
         raise DataUnavailable(f"{path} is not JSON ({error}).") from None
     if not isinstance(rows, list):
