@@ -7,6 +7,7 @@ pyproject.toml), so that core never imports the others. Exit codes: 0 done, 1 fa
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
@@ -61,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     prepare_environment()
     try:
-        return known[args[0]](args[1:])
+        code = known[args[0]](args[1:])
+        sys.stdout.flush()
+        return code
     except TrinityError as error:
         from core.runtime import without_secrets
         from core.terminal import one_line
@@ -70,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # `trinity … | head`: whoever read has enough; nothing more may be flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 if __name__ == "__main__":

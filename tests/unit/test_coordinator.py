@@ -268,7 +268,9 @@ async def test_a_bug_inside_is_a_failed_trace_with_what_was_said():
     assert trace.status is Status.FAILED and trace.answer == "4" and "bug" not in trace.note
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "\u200b", "\ufeff \u2060", "x" * (QUESTION_CHARS + 1), "a\x00b", "half \ud83d"])
+@pytest.mark.parametrize(
+    "text", ["", "  \n", "\u200b", "\ufeff \u2060", "x" * (QUESTION_CHARS + 1), "a\x00b", "half \ud83d"]
+)
 async def test_questions_that_are_not_taken(text):
     with pytest.raises(QuestionInvalid):
         await play(scripted_run(agents("x"), [("a", W)], question=text))
