@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from fastapi.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
@@ -49,6 +49,18 @@ def create_app(settings: Settings, store: Store, loader: Loader) -> FastAPI:
     return _mount_pages(app, site)
 
 
+def pages_of(app: FastAPI) -> Any:
+    """The `gr.Blocks` of an app made here."""
+    return app.state.pages
+
+
+class Functions(dict[int, Any]):
+    """The page's functions by number. A number that a request made up is 404, not a KeyError with its traceback."""
+
+    def __missing__(self, number: int) -> Any:
+        raise HTTPException(404, "There is no such function on this page.")
+
+
 def _health(site: Site) -> JSONResponse:
     """Alive, and how far the team is: what a container's health check asks."""
     state = site.teams.state()
@@ -73,6 +85,8 @@ def _mount_pages(app: FastAPI, site: Site) -> FastAPI:
 
     with gr.Blocks(title="TRINITY", analytics_enabled=False, fill_height=True, fill_width=True) as pages:
         ChatPage(site, pages)
+    pages.default_config.fns = Functions(pages.default_config.fns)
+    app.state.pages = pages
     pages.queue(default_concurrency_limit=None, max_size=QUEUE, api_open=False)
     more: dict[str, Any] = {
         "theme": trinity_theme(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.errors import StoreError
@@ -25,8 +26,16 @@ UNSAVED = "unsaved-"  # begins the name of a conversation that only lives in mem
 class Record:
     """One question on its way into the store. `problem` is empty while everything could be saved."""
 
-    def __init__(self, store: Store, owner: str, conversation: str, replaces: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        owner: str,
+        conversation: str,
+        replaces: str | None = None,
+        told: Callable[[str], str] = str,
+    ) -> None:
         self._store = store
+        self._told = told
         self._owner = owner
         self._replaces = replaces
         self.conversation = conversation
@@ -86,15 +95,17 @@ class Record:
 
     def _failed(self, error: StoreError) -> None:
         log.error("a question could not be saved: %s", error)
-        self.problem = str(error)
+        self.problem = self._told(str(error))
 
 
 class Archive:
     """Makes records. One for the whole server."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, told: Callable[[str], str] = str) -> None:
+        """`told` makes an error's text fit for visitors."""
         self._store = store
+        self._told = told
 
     def record(self, owner: str, conversation: str, replaces: str | None = None) -> Record:
         """A record for one question of one owner; `replaces` is the question that is asked again."""
-        return Record(self._store, owner, conversation, replaces)
+        return Record(self._store, owner, conversation, replaces, self._told)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from core.errors import TrinityError
+from core.coordinator import QUESTION_CHARS, check_question
+from core.errors import QuestionInvalid, TrinityError
 
-MAX_CHARS = 32_000
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -20,13 +20,16 @@ class Refused(TrinityError):
 
 
 def problem_of(question: str) -> Refused | None:
-    """None for a question that can be asked, else why not; the visitor's text stays in the composer."""
-    if not question.strip():
-        return Refused("question_empty")
-    if len(question) > MAX_CHARS:
-        return Refused("question_long", count=len(question), limit=MAX_CHARS)
-    if "\x00" in question:
-        return Refused("question_nul")
-    if _HALF.search(question):
-        return Refused("question_half")
+    """None for a question that can be asked, else why not; the visitor's text stays in the composer.
+
+    The core decides what a question is; here its refusal only gets the sentence in the visitor's language.
+    """
+    try:
+        check_question(question)
+    except QuestionInvalid:
+        if len(question) > QUESTION_CHARS:
+            return Refused("question_long", count=len(question), limit=QUESTION_CHARS)
+        if "\x00" in question:
+            return Refused("question_nul")
+        return Refused("question_half" if _HALF.search(question) else "question_empty")
     return None

@@ -6,6 +6,7 @@ policy below keeps anything that slipped through from calling out.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -17,8 +18,20 @@ if TYPE_CHECKING:
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MAX_BODY = 8 * 1024 * 1024  # bytes; a question of 1 MB, escaped, still arrives and gets its own clear message
-# Gradio's own ways to bring files in or fetch other addresses: this app has no use for them.
-CLOSED_PATHS = ("/gradio_api/upload", "/gradio_api/proxy=", "/gradio_api/component_server", "/monitoring")
+# Gradio's own ways to bring files in, fetch other addresses, sign in, or edit the app: no use for them here.
+CLOSED_PATHS = (
+    "/gradio_api/upload",
+    "/gradio_api/proxy=",
+    "/gradio_api/component_server",
+    "/gradio_api/dev/",
+    "/gradio_api/deep_link",
+    "/gradio_api/vibe-",
+    "/gradio_api/undo-vibe-",
+    "/gradio_api/process_recording",
+    "/gradio_api/run-history",
+    "/monitoring",
+)
+_CLOSED_PAGES = re.compile(r"/(login|logout)(/.*)?")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Gradio compiles its component templates with `new Function`, hence unsafe-eval.
 _POLICY = (
@@ -46,8 +59,9 @@ class Door:
             origins.add(f"https://{settings.space_host.lower()}")
         if settings.public_url:
             public = urlsplit(settings.public_url.lower())
-            hosts.add(public.hostname or "")
-            origins.add(f"{public.scheme}://{public.netloc}")
+            if public.hostname:  # without a scheme there is none, and an empty name would let a malformed Host in
+                hosts.add(public.hostname)
+                origins.add(f"{public.scheme}://{public.netloc}")
         return cls(frozenset(hosts), frozenset(origins), _headers(on_space=bool(settings.space_host)))
 
     def refuse_host(self, host: str) -> str | None:
@@ -93,7 +107,7 @@ class Guard:
         host = headers.get("host", "")
         if problem := self.door.refuse_host(host):
             return 421, problem
-        if any(part in scope["path"] for part in CLOSED_PATHS):
+        if any(part in scope["path"] for part in CLOSED_PATHS) or _CLOSED_PAGES.fullmatch(scope["path"]):
             return 404, "Not found."
         if scope["method"] in _SAFE_METHODS:
             return None

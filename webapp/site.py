@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from webapp.archive import Archive
+from webapp.names import Names
 from webapp.runs import Runs
 from webapp.security import LOOPBACK
 from webapp.teams import Loader, Teams
@@ -58,20 +59,23 @@ class Site:
     store: Store
     teams: Teams
     runs: Runs
+    names: Names
     viewers: Viewers = field(default_factory=Viewers)
 
     @classmethod
     def of(cls, settings: Settings, store: Store, loader: Loader) -> Site:
         """Assemble a site around a store and a way to load teams."""
-        teams = Teams(loader)
-        runs = Runs(teams, Archive(store), default_pool=settings.pool, public=is_public(settings))
-        return cls(settings, store, teams, runs)
+        public = is_public(settings)
+        names = Names.of(settings, public=public)
+        teams = Teams(loader, told=names.told)
+        runs = Runs(teams, Archive(store, names.told), default_pool=names.pool, public=public)
+        return cls(settings, store, teams, runs, names)
 
     def pools(self) -> list[str]:
         """The pools a visitor may choose: all presets on one's own machine, the server's one anywhere else."""
         from core.pool import preset_names
 
-        mine = self.settings.pool
+        mine = self.names.pool
         others = [] if is_public(self.settings) else preset_names()
         return [mine, *(name for name in others if name != mine)]
 
@@ -79,14 +83,14 @@ class Site:
         """The heads a visitor may choose, as (label, name); the empty name is the pool's own."""
         from core.checkpoint import known_checkpoints
 
-        mine = self.settings.checkpoint
+        mine = self.names.head
         others = [] if is_public(self.settings) else sorted(known_checkpoints(self.settings.data_dir))
         return [(mine or "auto", mine), *((name, name) for name in others if name != mine)]
 
     def offered(self, pool: object, head: object) -> tuple[str, str]:
         """The pool and head asked for, if this server offers them; empty where it is the server's or the pool's own."""
-        chosen = pool if isinstance(pool, str) and pool in self.pools() and pool != self.settings.pool else ""
-        own = self.settings.checkpoint or chosen or self.settings.pool
+        chosen = pool if isinstance(pool, str) and pool in self.pools() and pool != self.names.pool else ""
+        own = self.names.head or chosen or self.names.pool
         known = [name for _, name in self.heads()]
         return chosen, head if isinstance(head, str) and head in known and head != own else ""
 

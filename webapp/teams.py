@@ -114,8 +114,9 @@ class TeamState:
 class _Loading:
     """One team on its way: a thread, and the state it leaves behind."""
 
-    def __init__(self, key: Key, loader: Loader) -> None:
+    def __init__(self, key: Key, loader: Loader, told: Callable[[str], str]) -> None:
         self.state = TeamState("loading")
+        self._told = told
         self.settled: Future[TeamState] = Future()
         self.used = time.monotonic()
         # A daemon thread: a SIGTERM while torch is being imported must not wait for it.
@@ -131,10 +132,10 @@ class _Loading:
         try:
             self.state = TeamState("ready", loader(*key))
         except TrinityError as error:
-            self.state = TeamState("failed", message=without_secrets(str(error)))
+            self.state = TeamState("failed", message=self._told(without_secrets(str(error))))
         except Exception as error:  # a broken library must become a visible state, not a page that waits for ever
             log.exception("the team could not be loaded")
-            why = without_secrets(f"{type(error).__name__}: {error}")
+            why = self._told(without_secrets(f"{type(error).__name__}: {error}"))
             self.state = TeamState("failed", message=f"The team could not be loaded: {why}")
         finally:
             self.settled.set_result(self.state)
@@ -143,8 +144,10 @@ class _Loading:
 class Teams:
     """Teams by (pool, checkpoint); empty names mean the settings' own. Loading starts at the first mention."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, told: Callable[[str], str] = str) -> None:
+        """`told` makes an error's text fit for visitors."""
         self._loader = loader
+        self._told = told
         self._known: dict[Key, _Loading] = {}
         self._lock = threading.Lock()
 
@@ -182,7 +185,7 @@ class Teams:
             entry = self._known.get(key)
             if entry is None or (again and entry.state.kind == "failed"):
                 self._make_room(key)
-                entry = self._known[key] = _Loading(key, self._loader)
+                entry = self._known[key] = _Loading(key, self._loader, self._told)
             entry.used = time.monotonic()
             return entry
 

@@ -12,7 +12,7 @@ from typing import Any
 from core.tally import Tally
 from core.types import Decision, Role, Status, Turn
 from webapp.asked import Asked
-from webapp.i18n import say
+from webapp.i18n import count_of, say
 from webapp.live import LiveTurn
 from webapp.prose import clean
 
@@ -44,16 +44,22 @@ def timeline(asked: Asked | None, lang: str, key: str = "") -> Json:
 
 
 def summary(asked: Asked) -> Json | None:
-    """The sums at the root: turns, seconds, tokens, dollars (None: unknown price)."""
+    """The sums at the root: turns, seconds, tokens (None: unknown), dollars (None: unknown price)."""
     if asked.running and not asked.turns:
         return None
     return {
         "turns": sum(1 for live in asked.turns if live.turn is not None or not asked.running),
         "seconds": round(asked.seconds, 3),
-        "tokens": asked.usage.total_tokens,
+        "tokens": None if _uncounted(asked) else asked.usage.total_tokens,
         "cost": asked.cost_usd,
         "checkpoint": clean(asked.checkpoint),
     }
+
+
+def _uncounted(asked: Asked) -> bool:
+    """Whether all that is known of the tokens is that a stopped reply, which had begun, never told its own."""
+    cut = any(live.turn is not None and live.turn.finish == "stopped" and live.turn.text for live in asked.turns)
+    return cut and asked.usage.total_tokens == 0
 
 
 def _card(live: LiveTurn, asked: Asked, lang: str, key: str) -> Json:
@@ -119,8 +125,10 @@ def _figures(turn: Turn | None) -> Json:
     if turn is None:
         return {"tokens": None, "cost": None, "tries": 1, "first_token": None, "finish": ""}
     tally = Tally.of([turn])
+    uncounted = turn.finish == "stopped" and turn.text and tally.usage.total_tokens == 0
+    tokens = {"prompt": tally.usage.prompt_tokens, "completion": tally.usage.completion_tokens}
     return {
-        "tokens": {"prompt": tally.usage.prompt_tokens, "completion": tally.usage.completion_tokens},
+        "tokens": None if uncounted else tokens,
         "cost": tally.cost_usd,
         "tries": turn.tries,
         "first_token": None if turn.first_token_s is None else round(turn.first_token_s, 3),
@@ -227,7 +235,9 @@ def _override_note(decision: Decision, lang: str) -> str:
 def _announce(asked: Asked, cards: list[Json], lang: str) -> str:
     """One sentence for a screen reader, changing with the state and never with the text."""
     if not asked.running:
-        return say(lang, "announce_end", status=say(lang, f"status_{asked.status}"), n=len(cards))
+        return say(
+            lang, "announce_end", status=say(lang, f"status_{asked.status}"), turns=count_of(lang, "turn", len(cards))
+        )
     if not cards:
         return say(lang, "announce_begin")
     last = cards[-1]

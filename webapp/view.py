@@ -8,7 +8,7 @@ from typing import Any
 
 from core.types import Reason, Status
 from webapp.asked import Asked
-from webapp.i18n import say
+from webapp.i18n import count_of, say
 from webapp.live import LiveTurn
 from webapp.prose import clean, prose
 from webapp.timeline import summary
@@ -93,9 +93,9 @@ def headline(asked: Asked, lang: str) -> str:
             key = "end_turns_unchecked"
     elif asked.reason is Reason.INTERRUPTED:
         key = "end_interrupted"
-    elif asked.status is Status.STOPPED and turns == 1:
-        key = "end_stopped_one"
-    return say(lang, key, n=turns, agent=_judge(asked))
+    elif asked.status is Status.FAILED and asked.reason is Reason.POOL_EMPTY:
+        key = "end_pool_empty"
+    return say(lang, key, turns=count_of(lang, "turn", turns), agent=_judge(asked))
 
 
 def _judge(asked: Asked) -> str:

@@ -54,7 +54,7 @@ function summaryLine(summary, lang, more) {
   const parts = [
     say(lang, summary.turns === 1 ? "one_turn" : "n_turns", { n: summary.turns }),
     Show.seconds(lang, summary.seconds + more),
-    Show.tokens(lang, summary.tokens),
+    ...(summary.tokens === null ? [] : [Show.tokens(lang, summary.tokens)]), // null: a stopped reply told no count
     Show.cost(lang, summary.cost),
   ];
   if (summary.checkpoint) parts.push(say(lang, "head_is", { name: summary.checkpoint }));

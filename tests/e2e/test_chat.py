@@ -144,7 +144,7 @@ def test_total_failure_keeps_what_was_said_and_can_be_retried(page):
     ask(page, "dead please")
     wait_ended(page)
     assert page.locator(".t-answer").text_content() == "A first answer."
-    assert "No answer: something went wrong" in endings(page).text_content()
+    assert "nobody may take the turn" in endings(page).text_content()
     assert cards(page).nth(2).get_attribute("data-state") == "error"
     page.get_by_role("button", name="Retry").click()
     page.wait_for_function("document.querySelector('.t-question').getAttribute('aria-busy') === 'true'")

@@ -1,5 +1,7 @@
 """The server's door: names, origins, sizes, headers, and what can never be fetched."""
 
+import json
+
 import httpx
 import pytest
 
@@ -8,6 +10,8 @@ from core.settings import Secret
 from tests.e2e.scripted import SCRIPTS, ScriptedTeam
 from tests.web_suite import settings_in
 from webapp.security import MAX_BODY, Door
+
+JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +126,13 @@ async def test_sizes(client):
         "/openapi.json",
         "/redoc",
         "/gradio_api/mcp/",
+        "/gradio_api/dev/reload",
+        "/gradio_api/deep_link",
+        "/gradio_api/vibe-code",
+        "/gradio_api/vibe-edit",
+        "/login",
+        "/login/",
+        "/logout",
     ],
 )
 async def test_closed_paths(client, path):
@@ -172,3 +183,47 @@ def test_no_script_turns_a_string_into_markup_or_code(script):
     for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc"):
         assert way not in text, way
     assert "http://" not in text.replace("http://www.w3.org/", "") and "https://" not in text
+
+
+@pytest.mark.parametrize("address", ["trinity.example.com", "//", "https://", "https:///path"])
+def test_a_public_address_without_a_host_opens_no_door(tmp_path, address):
+    door = Door.of(settings_in(tmp_path, public_url=address))
+    assert door.hosts == {"localhost", "127.0.0.1", "::1"}
+    assert door.refuse_host("") and door.refuse_host("[::1")
+    assert not door.origins
+
+
+@pytest.mark.parametrize("number", [9999, -1])
+async def test_a_function_that_is_not_there_is_a_plain_404(client, capfd, caplog, number):
+    for path in ("/gradio_api/queue/join", "/gradio_api/run/predict"):
+        body = {"data": [], "fn_index": number, "session_hash": "s"}
+        assert (await client.post(path, json=body)).status_code == 404
+    assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+async def test_values_that_no_page_sends_are_answered_without_a_traceback(app, client, capfd):
+    """Every event of the page over the wire, with nulls, lone surrogates, lists and numbers in every place."""
+    from webapp.app import pages_of
+
+    half = "\ud83d"
+    async with app.router.lifespan_context(app):
+        for number, fn in pages_of(app).fns.items():
+            for value in (None, half, {"a": [half]}, 1e300):
+                event = {"action": half, "id": value} if value != 1e300 else value
+                body = {
+                    "data": [value] * len(fn.inputs), "event_data": event, "fn_index": number,
+                    "session_hash": f"s{number}",
+                }  # fmt: skip
+                if not fn.queue:
+                    reply = await client.post("/gradio_api/run/predict", content=json.dumps(body), headers=JSON)
+                    assert reply.status_code == 200
+                    continue
+                reply = await client.post("/gradio_api/queue/join", content=json.dumps(body), headers=JSON)
+                assert reply.status_code == 200
+                stream = await client.get(f"/gradio_api/queue/data?session_hash=s{number}")
+                assert '"process_completed"' in stream.text and '"success":true' in stream.text, (
+                    fn,
+                    value,
+                    stream.text,
+                )
+    assert "Traceback" not in capfd.readouterr().err

@@ -8,10 +8,12 @@ from core.errors import NotOwner
 from core.types import Status
 from tests.e2e.scripted import SCRIPTS, ScriptedTeam
 from tests.web_suite import request, site_in
+from webapp.i18n import say
 from webapp.options import Asker, Options
 from webapp.ownership import is_owner, new_owner
 from webapp.pages.chat import ChatPage
 from webapp.pages.chat_handlers import ChatHandlers, options_of
+from webapp.questions import Refused
 
 ME, STRANGER = new_owner(), new_owner()
 SECRET = "my secret sum 17*23+4"
@@ -148,16 +150,19 @@ async def test_a_view_that_was_left_is_not_drawn_again(world):
 
 @pytest.mark.parametrize(
     ("turns", "usd", "says"),
-    [(0, 0.5, "max_turns"), (500, 0.5, "max_turns"), (5, -1, "positive"), (5, "nan", "number"), ("x", 1, "convert"),
-     (5, None, "convert"), ("inf", 1, "infinity")],
+    [(0, 0.5, "bad_turns"), (99, 0.5, "bad_turns"), (1.5, 0.5, "bad_turns"), (5, -1, "bad_usd"), (5, "nan", "bad_usd"),
+     (5, 99_999, "bad_usd"), ("x", 0.1, "bad_turns"), (5, None, "bad_usd"), ("inf", 0.1, "bad_turns"),
+     ([], 0.1, "bad_turns"), (5, 10**400, "bad_usd"), (None, None, "bad_turns")],
 )  # fmt: skip
 def test_options_that_do_not_fit_are_said(turns, usd, says):
     answer = options_of(turns, usd, [], ("", ""), most_usd=0.5)
-    assert isinstance(answer, str) and says in answer
+    assert isinstance(answer, Refused) and answer.code == says
+    for lang in ("en", "zh"):
+        assert "{" not in say(lang, answer.code, **answer.values)
 
 
-def test_options_are_capped_by_the_servers_own():
-    options = options_of(3, 100.0, ["a", 7], ("", "head"), most_usd=0.5)
+def test_options_that_fit():
+    options = options_of(3, 0.5, ["a", 7], ("", "head"), most_usd=0.5)
     assert options.limits.usd == 0.5 and options.exclude == ("a", "7")
     assert (options.pool, options.checkpoint) == ("", "head")
 
@@ -169,5 +174,6 @@ def test_every_event_of_the_page_is_private_and_known(tmp_path):
     with gr.Blocks(analytics_enabled=False) as blocks:
         ChatPage(site_in(tmp_path), blocks)
     names = sorted(fn.fn.__name__ for fn in blocks.fns.values())
-    assert names == ["_ask", "_chat", "_history", "_load", "_team", "_team", "stop"]
+    assert names == ["_ask", "_chat", "_history", "_load", "_stop", "_team", "_team"]
+    assert not any(fn.preprocess for fn in blocks.fns.values())  # every value is checked by webapp/pages/incoming.py
     assert all(fn.api_visibility == "private" for fn in blocks.fns.values())

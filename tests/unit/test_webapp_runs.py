@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.coordinator import QUESTION_CHARS
 from core.errors import ConfigError, NotOwner, StoreError
 from core.events import Finished, TextDelta, TurnStarted
 from core.types import Limits, Status
@@ -17,7 +18,7 @@ from webapp.asked import from_run
 from webapp.limits import Buckets
 from webapp.options import Asker, Options
 from webapp.ownership import new_owner
-from webapp.questions import MAX_CHARS, Refused
+from webapp.questions import Refused
 
 
 @pytest.fixture
@@ -168,7 +169,9 @@ async def test_strangers_neither_ask_stop_nor_see(site):
     [
         ("", "question_empty"),
         (" \n\t ", "question_empty"),
-        ("x" * (MAX_CHARS + 1), "question_long"),
+        ("\u200b", "question_empty"),
+        ("\ufeff \u200b", "question_empty"),
+        ("x" * (QUESTION_CHARS + 1), "question_long"),
         ("a\x00b", "question_nul"),
         ("a\ud83d", "question_half"),
     ],

@@ -153,7 +153,7 @@ def test_hostile_text_reaches_the_page_as_json_text():
     [
         (Status.ACCEPTED, None, "Accepted by alpha"),
         (Status.UNVERIFIED, Reason.NO_VERIFIER, "Not checked"),
-        (Status.BUDGET_EXHAUSTED, Reason.TURNS, "did not accept within 1 turns"),
+        (Status.BUDGET_EXHAUSTED, Reason.TURNS, "did not accept within 1 turn;"),
         (Status.BUDGET_EXHAUSTED, Reason.SECONDS, "time is over"),
         (Status.BUDGET_EXHAUSTED, Reason.MONEY, "money"),
         (Status.STOPPED, None, "Stopped by you after 1 turn"),
@@ -174,7 +174,7 @@ def test_every_ending_has_a_headline(status, reason, says):
 def test_turns_that_were_over_before_a_check_are_not_blamed_on_the_verifier():
     live = folded(TurnStarted(1), TurnDone(1, turn()))
     one = asked(live, status=Status.BUDGET_EXHAUSTED, reason=Reason.TURNS)
-    assert "before anyone checked" in headline(one, "en")
+    assert "Nobody checked" in headline(one, "en")
 
 
 def test_a_draft_is_the_newest_worker_text():
@@ -190,3 +190,28 @@ def test_values_carry_a_rising_number():
     before = time.monotonic_ns()
     assert before <= timeline(asked(live), "en")["seq"] <= chat("en", "c", [])["seq"]
     assert timeline(None, "en")["cards"] == []
+
+
+@pytest.mark.parametrize("lang", CATALOGUES)
+def test_one_turn_is_singular_and_more_are_not(lang):
+    one, two = folded(TurnDone(1, turn())), folded(TurnDone(1, turn()), TurnDone(2, turn(2)))
+    for status in (Status.FAILED, Status.STOPPED, Status.BUDGET_EXHAUSTED):
+        ends = {"status": status, "reason": Reason.TURNS if status is Status.BUDGET_EXHAUSTED else None}
+        single = headline(asked(one, **ends), lang) + timeline(asked(one, **ends), lang)["announce"]
+        assert "1 turns" not in single and "{" not in single
+        assert ("2 turns" if lang == "en" else "2 轮") in timeline(asked(two, **ends), lang)["announce"]
+
+
+def test_when_nobody_may_take_the_turn_the_headline_says_so():
+    ended = asked(folded(), status=Status.FAILED, reason=Reason.POOL_EMPTY, note="all are left out")
+    assert headline(ended, "en") == "The run ended: nobody may take the turn" and "成员" in headline(ended, "zh")
+    assert chat("en", "c", [("q", ended)])["questions"][0]["detail"] == "all are left out"
+
+
+def test_a_stopped_reply_that_told_no_tokens_shows_no_figure():
+    cut = turn(text="half an", finish="stopped", usage=Usage())
+    value = timeline(asked(folded(TurnDone(1, cut)), status=Status.STOPPED), "en")
+    assert value["summary"]["tokens"] is None and value["cards"][0]["tokens"] is None
+    tool = turn(usage=Usage())  # a tool needs none, and says so
+    value = timeline(asked(folded(TurnDone(1, tool)), status=Status.UNVERIFIED), "en")
+    assert value["summary"]["tokens"] == 0 and value["cards"][0]["tokens"] == {"prompt": 0, "completion": 0}

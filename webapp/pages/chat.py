@@ -15,14 +15,14 @@ import gradio as gr
 from core.assets import STATIC
 from webapp.i18n import CATALOGUES, DEFAULT, say
 from webapp.pages.chat_data import ChatData, Opened, notice
-from webapp.pages.chat_handlers import ChatHandlers, Update, options_of
+from webapp.pages.chat_handlers import MAX_TURNS_OFFERED, ChatHandlers, Update, options_of
+from webapp.pages.incoming import action, language, word
 
 if TYPE_CHECKING:
     from webapp.site import Site
 
 # BrowserState scrambles what it keeps; with a fixed key it survives a restart. The token itself is the secret.
 _SCRAMBLE = "trinity"
-MAX_TURNS_OFFERED = 10
 
 
 def strings_js() -> str:
@@ -87,11 +87,9 @@ class ChatPage:
         with gr.Accordion(say(lang, "options"), open=False, elem_id="options") as self.options:
             with gr.Row():
                 self.turns = gr.Slider(1, MAX_TURNS_OFFERED, value=5, step=1, elem_id="opt-turns", buttons=[])
-                self.usd = gr.Number(
-                    settings.question_usd, minimum=0, maximum=settings.question_usd, step=0.05, elem_id="opt-usd"
-                )
-                self.pool = gr.Dropdown(self._site.pools(), value=settings.pool, elem_id="opt-pool")
-                self.head = gr.Dropdown(self._site.heads(), value=settings.checkpoint, elem_id="opt-head")
+                self.usd = gr.Number(settings.question_usd, step=0.05, elem_id="opt-usd")
+                self.pool = gr.Dropdown(self._site.pools(), value=self._site.names.pool, elem_id="opt-pool")
+                self.head = gr.Dropdown(self._site.heads(), value=self._site.names.head, elem_id="opt-head")
             self.exclude = gr.CheckboxGroup([], elem_id="opt-exclude")
 
     @property
@@ -110,25 +108,33 @@ class ChatPage:
             "show_progress": "hidden",
             "concurrency_limit": None,
             "api_visibility": "private",
+            # Gradio's own checks would answer in English, with a traceback in the log; webapp/pages/incoming.py and
+            # `options_of` check every value, and say what is wrong in the visitor's language.
+            "preprocess": False,
         }
         blocks.load(self._load, [self.owner, self.stored], **quiet)
         self.composer.submit(self._ask, [*who, self.composer, *chosen], **quiet)
-        self.composer.stop(self._handlers.stop, [self.owner, self.place], None, queue=False, api_visibility="private")
+        self.composer.stop(
+            self._stop, [self.owner, self.place], None, queue=False, api_visibility="private", preprocess=False
+        )
         self.history.select(self._history, who, **quiet)
         self.chat.select(self._chat, who, **quiet)
         for choice in (self.pool, self.head):
             choice.input(self._team, [self.pool, self.head, self.lang], **quiet)
 
-    async def _load(self, owner: str, stored: str, request: gr.Request) -> AsyncIterator[tuple[Any, ...]]:
-        async for update in self._handlers.load(owner, stored, request):
+    async def _stop(self, owner: Any, place: Any) -> None:
+        await self._handlers.stop(word(owner), word(place))
+
+    async def _load(self, owner: Any, stored: Any, request: gr.Request) -> AsyncIterator[tuple[Any, ...]]:
+        async for update in self._handlers.load(word(owner), word(stored), request):
             yield self._values(update)
 
     async def _ask(
         self,
-        owner: str,
-        place: str,
-        lang: str,
-        text: str,
+        owner: Any,
+        place: Any,
+        lang: Any,
+        text: Any,
         turns: Any,
         usd: Any,
         exclude: Any,
@@ -138,24 +144,29 @@ class ChatPage:
     ) -> AsyncIterator[tuple[Any, ...]]:
         most = self._site.settings.question_usd
         options = options_of(turns, usd, exclude, self._site.offered(pool, head), most_usd=most)
-        async for update in self._handlers.ask(owner, place, lang, text or "", options, request):
+        asked = text if isinstance(text, str) else ""
+        async for update in self._handlers.ask(word(owner), word(place), language(lang), asked, options, request):
             yield self._values(update)
 
     async def _history(
-        self, owner: str, place: str, lang: str, event: gr.EventData, request: gr.Request
+        self, owner: Any, place: Any, lang: Any, event: gr.EventData, request: gr.Request
     ) -> AsyncIterator[tuple[Any, ...]]:
-        async for update in self._handlers.history_action(owner, place, lang, _data(event), request):
+        async for update in self._handlers.history_action(
+            word(owner), word(place), language(lang), action(event._data), request
+        ):
             yield self._values(update)
 
     async def _chat(
-        self, owner: str, place: str, lang: str, event: gr.EventData, request: gr.Request
+        self, owner: Any, place: Any, lang: Any, event: gr.EventData, request: gr.Request
     ) -> AsyncIterator[tuple[Any, ...]]:
-        async for update in self._handlers.chat_action(owner, place, lang, _data(event), request):
+        async for update in self._handlers.chat_action(
+            word(owner), word(place), language(lang), action(event._data), request
+        ):
             yield self._values(update)
 
-    async def _team(self, pool: str, head: str, lang: str) -> AsyncIterator[tuple[Any, ...]]:
+    async def _team(self, pool: Any, head: Any, lang: Any) -> AsyncIterator[tuple[Any, ...]]:
         """Another pool or head was chosen: load its team and offer its agents."""
-        async for update in self._handlers.team(*self._site.offered(pool, head), lang):
+        async for update in self._handlers.team(*self._site.offered(pool, head), language(lang)):
             yield self._values(update)
 
     def _values(self, update: Update) -> tuple[Any, ...]:
@@ -192,7 +203,3 @@ class ChatPage:
         if update.team is not None and update.team.team is not None:
             changes |= {"choices": [agent.name for agent in update.team.team.agents], "value": []}
         return gr.update(**changes) if changes else gr.skip()
-
-
-def _data(event: gr.EventData) -> dict[str, Any]:
-    return event._data if isinstance(event._data, dict) else {}

@@ -67,7 +67,7 @@ class ChatData:
                 return Opened(banner={"tone": "info", "text": say(lang, "banner_unknown")}, keep_address=False)
             opened = Opened(conversation)
         except StoreError as error:
-            text = say(lang, "banner_store", why=str(error))
+            text = say(lang, "banner_store", why=self._site.names.told(str(error)))
             opened = Opened(conversation if run else "", banner={"tone": "bad", "text": text}, keep_address=True)
         for one in (*run.earlier, run) if run is not None else ():
             opened = opened.with_run(one)
@@ -106,7 +106,7 @@ class ChatData:
     def pool_note(self, lang: str) -> str:
         """What to know about the pool in use."""
         team = self._site.teams.state().team
-        pool = team.pool_name if team else self._site.settings.pool
+        pool = team.pool_name if team else self._site.names.pool
         if pool == "embedded":
             return say(lang, "pool_note_embedded")
         return clean(" ".join(team.notes)) if team else ""

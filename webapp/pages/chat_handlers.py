@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import NotOwner, StoreError
 from core.types import Limits
-from webapp.i18n import choose_language, say
+from webapp.i18n import choose_language, count_of, say
 from webapp.limits import client_address
 from webapp.options import Asker, Options
 from webapp.ownership import is_owner, new_owner
 from webapp.pages.chat_data import ChatData, Opened, notice
+from webapp.prose import clean
 from webapp.questions import Refused
 from webapp.run import Run
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 Json = dict[str, Any]
 Ticket = tuple[str, int]
+
+MAX_TURNS_OFFERED = 10
 
 
 @dataclass
@@ -80,14 +83,14 @@ class ChatHandlers:
             yield update
 
     async def ask(
-        self, owner: str, place: str, lang: str, text: str, options: Options | str, request: gr.Request
+        self, owner: str, place: str, lang: str, text: str, options: Options | Refused, request: gr.Request
     ) -> AsyncIterator[Update]:
-        """Send: begin the question and follow it. `options` is a sentence when they do not fit."""
+        """Send: begin the question and follow it. `options` is the refusal when they do not fit."""
         try:
             if not is_owner(owner):
                 raise Refused("not_yours")
-            if isinstance(options, str):
-                raise Refused("bad_options", why=options)
+            if isinstance(options, Refused):
+                raise options
             run = await self._site.runs.ask(Asker(owner, self._address(request)), place, text, options)
         except (Refused, NotOwner) as error:
             yield Update(notice=_refusal(error, lang))
@@ -125,7 +128,9 @@ class ChatHandlers:
         except NotOwner as error:
             yield Update(notice=_refusal(error, lang))
         except StoreError as error:
-            yield Update(notice=notice(lang, say(lang, "store_failed", why=str(error)), tone="bad"))
+            yield Update(
+                notice=notice(lang, say(lang, "store_failed", why=self._site.names.told(str(error))), tone="bad")
+            )
 
     async def chat_action(
         self, owner: str, place: str, lang: str, event: Json, request: gr.Request
@@ -152,7 +157,9 @@ class ChatHandlers:
         except (Refused, NotOwner) as error:
             yield Update(notice=_refusal(error, lang))
         except StoreError as error:
-            yield Update(notice=notice(lang, say(lang, "store_failed", why=str(error)), tone="bad"))
+            yield Update(
+                notice=notice(lang, say(lang, "store_failed", why=self._site.names.told(str(error))), tone="bad")
+            )
 
     async def team(self, pool: str, checkpoint: str, lang: str) -> AsyncIterator[Update]:
         """Another pool or head was chosen: show how far its team is, then its agents."""
@@ -197,7 +204,7 @@ class ChatHandlers:
         elif action == "delete_all":
             self._site.runs.forget_all(owner)
             count = await asyncio.to_thread(store.conversations.delete_all, owner)
-            said = notice(lang, say(lang, "deleted_all", n=count))
+            said = notice(lang, say(lang, "deleted_all", conversations=count_of(lang, "conversation", count)))
         if action == "delete_all" or (action == "delete" and target == place):
             async for update in self._switch(owner, "", lang, request):
                 update.notice = said
@@ -280,17 +287,26 @@ class ChatHandlers:
         return client_address(peer, request.headers, behind_proxy=bool(self._site.settings.space_host))
 
 
-def options_of(turns: object, usd: object, exclude: object, team: tuple[str, str], *, most_usd: float) -> Options | str:
-    """The options as the page sent them, checked; or a sentence that says what does not fit. `team`: pool and head."""
-    try:
-        money = float(str(usd))
-        if not math.isfinite(money):
-            raise ValueError("US dollars must be a number")
-        limits = Limits(max_turns=int(float(str(turns))), usd=min(money, most_usd))
-    except (ValueError, OverflowError) as error:
-        return str(error)
-    names = tuple(str(name)[:64] for name in exclude[:64]) if isinstance(exclude, list) else ()
+def options_of(
+    turns: object, usd: object, exclude: object, team: tuple[str, str], *, most_usd: float
+) -> Options | Refused:
+    """The options as the page sent them, checked; or the refusal that says what does not fit. `team`: pool and head."""
+    count, money = _number(turns), _number(usd)
+    if not (1 <= count <= MAX_TURNS_OFFERED and count.is_integer()):  # NaN fits nowhere
+        return Refused("bad_turns", most=MAX_TURNS_OFFERED)
+    if not 0 <= money <= most_usd:
+        return Refused("bad_usd", most=f"{most_usd:.2f}")
+    limits = Limits(max_turns=int(count), usd=money)
+    names = tuple(clean(str(name))[:64] for name in exclude[:64]) if isinstance(exclude, list) else ()
     return Options(limits=limits, exclude=names, pool=team[0], checkpoint=team[1])
+
+
+def _number(given: object) -> float:
+    """A number of the page's options; NaN for whatever else was sent."""
+    try:
+        return float(given) if isinstance(given, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _page(request: gr.Request) -> str:

@@ -36,7 +36,9 @@ def add_share_routes(app: FastAPI, site: Site) -> None:
         except NotOwner:
             return JSONResponse({"lang": lang, "gone": say(lang, "shared_gone")}, 404, _HEADERS)
         except StoreError as error:
-            return JSONResponse({"lang": lang, "gone": say(lang, "banner_store", why=str(error))}, 503, _HEADERS)
+            return JSONResponse(
+                {"lang": lang, "gone": say(lang, "banner_store", why=site.names.told(str(error)))}, 503, _HEADERS
+            )
         latest = {question.position: question for question in found.questions}
         asked = [from_store(question) for question in latest.values()]
         return JSONResponse(
