@@ -178,7 +178,7 @@ def test_raw_lines_cannot_be_faked(contents):
     assert not any(token in text for token in SPECIAL_TOKENS)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)  # how long a text takes depends on the machine's load
 @given(hostile, st.integers(300, 2000))
 def test_markup_survives_no_cut(text, context):
     backbone = FakeBackbone(hidden_size=8, context_length=context)
