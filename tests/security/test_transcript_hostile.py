@@ -12,6 +12,7 @@ from core.transcript import neutralise, render, render_messages
 from core.types import Message, Role, Transcript, Turn
 
 BACKBONE = FakeBackbone(hidden_size=8)
+UNTIMED = settings(deadline=None)  # how long a text takes depends on the machine's load
 MISTRAL = ("<s>", "</s>", "[INST]", "[/INST]", "<｜end▁of▁sentence｜>", "\n", " ", "\x00")
 
 PIECES = [
@@ -69,6 +70,7 @@ def turn(index, role, text):
     return Turn(index=index, role=role, agent="a", slot=index, model="m", text=text)
 
 
+@settings(UNTIMED)
 @given(hostile)
 def test_neutral_text_holds_no_markup(text):
     for specials in (SPECIAL_TOKENS, MISTRAL, ()):
@@ -85,12 +87,14 @@ def test_neutral_text_holds_no_markup(text):
         neutral.encode("utf-8")
 
 
+@settings(UNTIMED)
 @given(hostile)
 def test_neutralising_twice_changes_nothing_more(text):
     neutral = neutralise(text, SPECIAL_TOKENS)
     assert neutralise(neutral, SPECIAL_TOKENS) == neutral
 
 
+@settings(UNTIMED)
 @given(hostile, st.integers(0, 80), st.integers(0, 80))
 def test_a_piece_of_neutral_text_is_neutral(text, start, length):
     piece = neutralise(text, SPECIAL_TOKENS)[start : start + length]
@@ -147,7 +151,7 @@ def test_a_vocabulary_in_which_the_broken_form_is_a_token_too():
     assert neutral == "x\ufffdy"
 
 
-@settings(max_examples=60)
+@settings(UNTIMED, max_examples=60)
 @given(hostile, hostile, hostile)
 def test_read_token_is_the_same_slot_and_no_turn_is_faked(question, answer, earlier):
     transcript = Transcript(
@@ -169,7 +173,7 @@ def test_read_token_is_the_same_slot_and_no_turn_is_faked(question, answer, earl
         assert sum(len(HEADER.findall(text)) for text in texts) == headers
 
 
-@settings(max_examples=60)
+@settings(UNTIMED, max_examples=60)
 @given(st.lists(hostile, min_size=1, max_size=4))
 def test_raw_lines_cannot_be_faked(contents):
     messages = [Message("user" if n % 2 == 0 else "assistant", text) for n, text in enumerate(contents)]
@@ -178,7 +182,7 @@ def test_raw_lines_cannot_be_faked(contents):
     assert not any(token in text for token in SPECIAL_TOKENS)
 
 
-@settings(max_examples=25, deadline=None)  # how long a text takes depends on the machine's load
+@settings(UNTIMED, max_examples=25)
 @given(hostile, st.integers(300, 2000))
 def test_markup_survives_no_cut(text, context):
     backbone = FakeBackbone(hidden_size=8, context_length=context)
