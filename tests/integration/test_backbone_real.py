@@ -62,11 +62,11 @@ def in_one_pass(model, backbone: HuggingFaceBackbone, rendered: Rendered) -> np.
 
 
 def own_pass(backbone: HuggingFaceBackbone, rendered: Rendered) -> np.ndarray:
-    """The same text as one chunk, read by our own decoder from nothing."""
+    """The same text in one pass of our own decoder, from nothing: the way plain transcripts are read."""
     tokens = backbone.tokens(rendered)
     backbone.cache.clear()
-    whole = tuple(token for chunk in tokens.chunks for token in chunk)
-    return backbone._reader.read(Tokens((whole,), tokens.closing)).state[0].numpy().copy()
+    whole = tuple(token for part in (*tokens.chunks, tokens.closing) for token in part)
+    return backbone._reader.read(Tokens((whole,), ())).state[0].numpy().copy()
 
 
 def test_the_embedded_model_is_read_at_its_constant_slot(embedded):
