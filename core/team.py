@@ -140,11 +140,11 @@ def load_team(
     backbone, reader = _read_by(settings.backbone, settings.cache_dir, settings.device, settings.dtype)
     head = bind_checkpoint(wanted, members, backbone)
     caller = make_caller(settings, store)
-    if head.checkpoint.svf is None:
+    adapted = with_svf(backbone, head.checkpoint)
+    if adapted is backbone:
         return Team(members, Policy(reader, backbone, head), caller)
     from core.backbone.reader import BackboneReader
 
-    adapted = with_svf(backbone, head.checkpoint)
     own = BackboneReader(adapted)
     return Team(members, Policy(own, adapted, head), caller, (own,))
 

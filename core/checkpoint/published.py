@@ -16,6 +16,7 @@ from core.checkpoint.container import Entry, file_size, foreign_format, read_con
 from core.checkpoint.record import MOST_VALUE, Checkpoint
 from core.errors import CheckpointInvalid
 from core.heads import HeadSpec
+from core.svf.layout import PROJECTIONS
 from core.transcript import protocol_id
 from core.types import Role
 
@@ -37,18 +38,9 @@ SLOTS = (
     "qwen3-32b-direct",
 )
 ROLE_ROWS = (Role.WORKER, Role.THINKER, Role.VERIFIER)
-_PROJECTIONS = (
-    "self_attn.q_proj",
-    "self_attn.k_proj",
-    "self_attn.v_proj",
-    "self_attn.o_proj",
-    "mlp.gate_proj",
-    "mlp.up_proj",
-    "mlp.down_proj",
-)
 MATRICES = (
     "embed_tokens.weight",
-    *(f"layers.26.{name}.weight" for name in _PROJECTIONS),
+    *(f"layers.26.{name}.weight" for name in PROJECTIONS),
     "lm_head.weight",
 )
 OFFSETS = len(MATRICES) * HIDDEN

@@ -20,7 +20,7 @@ SEPARATE = "separate"
 _EMBEDDING = "embed_tokens.weight"
 _LM_HEAD = "lm_head.weight"
 _LAYER_NAME = re.compile(r"layers\.\d+\.[a-z_.]+\.weight")
-_PROJECTIONS = (
+PROJECTIONS = (
     "self_attn.q_proj",
     "self_attn.k_proj",
     "self_attn.v_proj",
@@ -118,7 +118,7 @@ def _layer_names(engine: Any) -> tuple[str, ...]:
     index = engine.layers - 2
     if index < 0:
         raise ConfigError("SVF adapts the second-to-last layer; this backbone has only one.")
-    return tuple(f"layers.{index}.{name}.weight" for name in _PROJECTIONS)
+    return tuple(f"layers.{index}.{name}.weight" for name in PROJECTIONS)
 
 
 def _rank(engine: Any, name: str) -> int:
