@@ -19,11 +19,25 @@ from core.agents.kinds import FACTORIES
 from core.calls.base import Account, Caller
 from core.errors import AgentError, PoolInvalid
 from core.settings import Settings
+from core.types import ROLES, Role, Transcript
 
 PRESETS = Path(__file__).parent / "pools"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 LARGEST_FILE = 1_000_000  # bytes
 _FIELDS = {"name", "about", "note", "note_zh", "different_verifier", "agents"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """What a page or a list says about an agent. `unusable` is None, or why it cannot be called."""
+
+    slot: int
+    name: str
+    model: str
+    fingerprint: str
+    free: bool
+    roles: tuple[Role, ...]
+    unusable: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,22 @@ class Pool:
     def slot(self, name: str) -> int:
         """The 1-based place of an agent."""
         return next(place for place, agent in enumerate(self.agents, start=1) if agent.name == name)
+
+    def describe(self) -> tuple[AgentInfo, ...]:
+        """The members in order, with the roles they can play in general."""
+        asked = Transcript("")
+        return tuple(
+            AgentInfo(
+                slot=slot,
+                name=agent.name,
+                model=agent.model,
+                fingerprint=agent.fingerprint,
+                free=agent.free,
+                roles=tuple(role for role in ROLES if agent.can_play(role, asked) is None),
+                unusable=agent.unusable(),
+            )
+            for slot, agent in enumerate(self.agents, start=1)
+        )
 
     def unusable(self) -> dict[str, str]:
         """Agents that cannot be called at all (no key, no sandbox), with the reason."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,27 +17,16 @@ from core.coordinator import stoppable
 from core.errors import CheckpointInvalid, PoolInvalid
 from core.events import Event
 from core.policy import BoundHead, Policy, bind, bind_untrained
-from core.pool import Pool, load_pool
+from core.pool import AgentInfo, Pool, load_pool
 from core.run import Run
 from core.settings import Settings
-from core.types import ROLES, Limits, Message, Role, Transcript
+from core.types import Limits, Message
 
 if TYPE_CHECKING:
     from core.backbone.base import Backbone
     from core.backbone.reader import BackboneReader
     from core.checkpoint import Checkpoint
     from core.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class AgentInfo:
-    """What a page says about an agent. `unusable` is None, or why it cannot be called."""
-
-    name: str
-    model: str
-    roles: tuple[Role, ...]
-    unusable: str | None
-    free: bool
 
 
 class Team:
@@ -73,11 +61,7 @@ class Team:
     @property
     def agents(self) -> tuple[AgentInfo, ...]:
         """The members of the pool, in order."""
-        asked = Transcript("")
-        return tuple(
-            AgentInfo(a.name, a.model, tuple(r for r in ROLES if a.can_play(r, asked) is None), a.unusable(), a.free)
-            for a in self.pool.agents
-        )
+        return self.pool.describe()
 
     def run(self, question: str, *, stop: asyncio.Event | None = None, **options: Any) -> AsyncIterator[Event]:
         """Answer one question as a stream of events (core/events.py); `stop` ends it early, with what was said.

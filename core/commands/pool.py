@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 
 from core.errors import ConfigError
 from core.pool import PRESETS, load_pool, preset_names
 from core.settings import Settings, load_settings, prepare_folders
 from core.terminal import one_line
-from core.types import ROLES, Transcript
 
 
 def command(argv: list[str]) -> int:
@@ -40,18 +40,7 @@ def _list(settings: Settings, as_json: bool) -> int:
 
 def _show(settings: Settings, name: str, as_json: bool) -> int:
     pool = load_pool(name, settings)
-    agents = [
-        {
-            "slot": slot,
-            "name": agent.name,
-            "model": agent.model,
-            "fingerprint": agent.fingerprint,
-            "free": agent.free,
-            "roles": [role.value for role in ROLES if agent.can_play(role, Transcript("")) is None],
-            "unusable": agent.unusable(),
-        }
-        for slot, agent in enumerate(pool.agents, start=1)
-    ]
+    agents = [asdict(info) for info in pool.describe()]
     if as_json:
         print(json.dumps({"name": pool.name, "note": pool.note, "agents": agents}))
         return 0
